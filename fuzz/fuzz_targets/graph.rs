@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sottovoce_data::mutation::{Case, check_graph, graphs};
+use sottovoce_testing::mutation::{Case, check_graph, graphs};
 use std::sync::LazyLock;
 
 static GRAPHS: LazyLock<Vec<Case>> = LazyLock::new(graphs);

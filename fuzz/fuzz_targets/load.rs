@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sottovoce_data::mutation::{Seed, check, seeds};
+use sottovoce_testing::mutation::{Seed, check, seeds};
 use std::sync::LazyLock;
 
 static SEEDS: LazyLock<Vec<Seed>> = LazyLock::new(seeds);

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 pub(crate) enum Task {
     Help,
     List,
-    House,
+    Lint,
     Setup(Choice),
     Test(Choice),
     Prove { name: String, extent: prove::Extent },
@@ -56,7 +56,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Task> {
         }
         "prove" => proof(&mut parser),
         "bench" => Ok(Task::Bench(parser.raw_args()?.filter(|argument| argument != "--").collect())),
-        "house" => nothing_more(&mut parser, Task::House),
+        "lint" => nothing_more(&mut parser, Task::Lint),
         "list" => nothing_more(&mut parser, Task::List),
         "help" => nothing_more(&mut parser, Task::Help),
         _ => bail!("there is no command `{command}`"),
@@ -128,7 +128,7 @@ mod tests {
             assert!(message.contains("`clipy`") && message.contains("clippy"), "{message}");
         }
         assert!(parsed("prove fuz").unwrap_err().to_string().contains("fuzz"));
-        assert!(parsed("prove").is_err() && parsed("tset").is_err() && parsed("house extra").is_err());
+        assert!(parsed("prove").is_err() && parsed("tset").is_err() && parsed("lint extra").is_err());
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) fn prove(long: bool) -> Result<()> {
     let table = ["test", "--package", "sottovoce-server", "--test", "hostile", "--", "--nocapture"];
     show_and_run(&mut cargo(table))?;
     let inputs = if long { "2000000" } else { "100000" };
-    let mutate = ["run", "--release", "--package", "sottovoce-protocol", "--example", "mutate_messages"];
+    let mutate = ["run", "--release", "--package", "sottovoce-testing", "--example", "mutate_messages"];
     show_and_run(cargo(mutate).args(["--", inputs]))?;
     let described = match schemathesis() {
         Ok(tool) => format!("{} requests made from its description", from_description(&tool, long)?),

@@ -1,4 +1,4 @@
-//! The workshop of Sottovoce: `cargo xtask setup`, `cargo xtask test` and what belongs to them.
+//! The workshop of Sottovoce: `cargo xtask test` and what belongs to it.
 //!
 //! A program instead of scripts, so that a newcomer needs cargo and nothing else, and the same steps run on every
 //! machine. Each step is an ordinary command that is shown before it runs and can be repeated by hand.
@@ -7,7 +7,7 @@
 
 mod arguments;
 mod hostile;
-mod house;
+mod lint;
 mod postgres;
 mod process;
 mod prove;
@@ -28,8 +28,9 @@ Usage: cargo xtask COMMAND
   setup [--only PART]... [--skip PART]...
                                install what the other commands need and is missing
   test [--only STEP]... [--skip STEP]...
-                               the full test run; stops at the first step that fails
-  house                        the house rules alone
+                               the full test run, which installs first what it needs and is missing;
+                               stops at the first step that fails
+  lint                         the rules of the workspace alone: layers, Markdown, words, paths
   prove NAME [--long]          a proof too long for the test run; its figure is the last line
   prove scale [--users N]      the same with another number of devices whose histories stay in a file
   bench [-- ARGUMENTS]         the criterion benchmarks
@@ -61,7 +62,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::List => list(),
         Task::Setup(choice) => setup::run(&choice)?,
         Task::Test(choice) => steps::run(&choice)?,
-        Task::House => house::check()?,
+        Task::Lint => lint::check()?,
         Task::Prove { name, extent } => prove::run(&name, extent)?,
         Task::Bench(rest) => bench(rest)?,
     }

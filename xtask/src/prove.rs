@@ -60,8 +60,8 @@ pub(crate) fn run(name: &str, extent: Extent) -> Result<()> {
     (proof.run)(extent).with_context(|| format!("proof `{name}` failed"))
 }
 
-/// The tests of real processes whose names have this in them, with a setting from the environment; with PostgreSQL, where
-/// that can be had.
+/// The tests of real processes whose names have this in them, with a setting from the environment; with PostgreSQL,
+/// where that can be had.
 fn service(filter: &str, (key, value): (&str, &str)) -> Result<()> {
     let test =
         ["test", "--release", "--package", "sottovoce", "--test", "service", filter, "--", "--nocapture"];
@@ -124,9 +124,10 @@ fn load(Extent { long, .. }: Extent) -> Result<()> {
 
 fn fuzz(Extent { long, .. }: Extent) -> Result<()> {
     let inputs = if long { "2000000" } else { "100000" };
-    for (package, example) in [("sottovoce-protocol", "mutate_messages"), ("sottovoce-data", "mutate")] {
-        let mutate = ["run", "--release", "--package", package, "--example", example, "--", inputs];
-        show_and_run(&mut cargo(mutate))?;
+    let messages = ["--package", "sottovoce-testing", "--example", "mutate_messages"];
+    let files = ["--package", "sottovoce-testing", "--features", "mutation", "--example", "mutate"];
+    for example in [&messages[..], &files] {
+        show_and_run(cargo(["run", "--release"]).args(example).args(["--", inputs]))?;
     }
     Ok(())
 }

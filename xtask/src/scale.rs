@@ -1,7 +1,7 @@
 //! `cargo xtask prove scale`: time and memory against the number of devices.
 //!
-//! Each size is a town written to a file of histories, and a process of its own that trains one epoch of pFPL+ on it: with
-//! all histories in memory, and with histories left in the file.
+//! Each size is a town written to a file of histories, and a process of its own that trains one epoch of pFPL+ on it:
+//! with all histories in memory, and with histories left in the file.
 
 use crate::process::{cargo, output, program, show_and_run};
 use crate::workspace;

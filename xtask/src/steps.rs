@@ -3,7 +3,7 @@
 use crate::arguments::Choice;
 use crate::postgres::{self, Cluster};
 use crate::process::{self, cargo, show_and_run};
-use crate::{house, setup, wasm};
+use crate::{lint, setup, wasm};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
+    /// The parts of the set-up that it uses; all but PostgreSQL it cannot do without.
+    needs: &'static [&'static str],
     run: fn() -> Result<Outcome>,
 }
 
@@ -25,28 +27,47 @@ enum Outcome {
     Skipped(String),
 }
 
-/// The steps: quick ones first, and the unit tests after the doc tests so that their count closes the tests.
+/// The steps: quick ones first. Steps that follow each other share what they compile: clippy and the documentation what
+/// was checked, tests and examples what was built.
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "fmt", what: "the code is formatted", run: fmt },
-    Step { name: "house", what: "the house rules hold", run: house_rules },
-    Step { name: "clippy", what: "no lint warns", run: clippy },
-    Step { name: "doctest", what: "the examples in the documentation work", run: doctest },
-    Step { name: "test", what: "all tests pass", run: test },
-    Step { name: "doc", what: "the documentation builds without warnings", run: doc },
-    Step { name: "wasm", what: "the crates that promise it build for wasm32", run: wasm32 },
-    Step { name: "deny", what: "the dependencies' licences and sources are allowed", run: deny },
+    Step { name: "fmt", what: "the code is formatted", needs: &["rustfmt"], run: fmt },
+    Step { name: "lint", what: "the rules of the workspace hold", needs: &[], run: || passed(lint::check()) },
+    Step {
+        name: "clippy",
+        what: "no lint warns, with all features and with few",
+        needs: &["clippy"],
+        run: clippy,
+    },
+    Step { name: "doc", what: "the documentation builds without warnings", needs: &[], run: doc },
+    Step { name: "test", what: "all tests pass", needs: &["nextest", POSTGRES], run: test },
+    Step { name: "doctest", what: "the examples in the documentation work", needs: &[], run: doctest },
+    Step {
+        name: "wasm",
+        what: "the crates that promise it build for wasm32",
+        needs: &["wasm32"],
+        run: wasm32,
+    },
+    Step {
+        name: "deny",
+        what: "the dependencies' licences and sources are allowed",
+        needs: &["deny"],
+        run: deny,
+    },
 ];
+
+/// What the tests can do without, leaving some of them out.
+const POSTGRES: &str = "postgres";
 
 fn fmt() -> Result<Outcome> {
     passed(show_and_run(&mut cargo(["fmt", "--all", "--check"])))
 }
 
-fn house_rules() -> Result<Outcome> {
-    passed(house::check())
-}
-
+/// The small program leaves out what other lines stand in for; those are looked at too.
 fn clippy() -> Result<Outcome> {
-    passed(show_and_run(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
+    for packages in [&["--workspace", "--all-targets"][..], &["--package", "sottovoce-lite"]] {
+        show_and_run(cargo(["clippy"]).args(packages).args(["--", "-D", "warnings"]))?;
+    }
+    Ok(Outcome::Passed)
 }
 
 fn doctest() -> Result<Outcome> {
@@ -54,7 +75,6 @@ fn doctest() -> Result<Outcome> {
 }
 
 fn test() -> Result<Outcome> {
-    ensure!(setup::has_nextest(), "cargo-nextest is not installed; `cargo xtask setup` installs it");
     let mut nextest = cargo(["nextest", "run", "--workspace"]);
     match Cluster::start()? {
         Some(cluster) => passed(show_and_run(nextest.env(postgres::VARIABLE, cluster.url()))),
@@ -71,18 +91,13 @@ fn doc() -> Result<Outcome> {
 }
 
 fn wasm32() -> Result<Outcome> {
-    match wasm::Toolchain::find() {
-        Some(toolchain) => passed(show_and_run(&mut toolchain.build())),
-        None => skipped("no compiler for wasm32; `cargo xtask setup` installs one", process::is_ci()),
-    }
+    let toolchain = wasm::Toolchain::find().context("no compiler for wasm32")?;
+    passed(show_and_run(&mut toolchain.build()))
 }
 
 /// Advisories change without the repository changing and need a database from the network: they are looked at where
 /// that is there, and are otherwise named as not looked at.
 fn deny() -> Result<Outcome> {
-    if !setup::has_deny() {
-        return skipped("cargo-deny is not installed; `cargo xtask setup` installs it", process::is_ci());
-    }
     show_and_run(&mut cargo(["deny", "--locked", "check", "licenses", "bans", "sources"]))?;
     if !has_advisories() {
         return Ok(Outcome::Noted(
@@ -103,23 +118,33 @@ fn passed(result: Result<()>) -> Result<Outcome> {
     result.map(|()| Outcome::Passed)
 }
 
-/// A step that cannot be done here is named; in an automatic run it is a failure.
-fn skipped(why: &str, ci: bool) -> Result<Outcome> {
-    ensure!(!ci, "{why}; an automatic run leaves nothing out");
-    Ok(Outcome::Skipped(why.to_owned()))
+impl Step {
+    /// Why it cannot be done without these parts.
+    fn lacks(&self, missing: &[&str]) -> Option<String> {
+        let part = self.needs.iter().find(|need| **need != POSTGRES && missing.contains(need))?;
+        Some(format!("{part} could not be installed"))
+    }
 }
 
-/// Runs the chosen steps up to the first that fails, and sums up.
+/// Installs what the chosen steps need and is missing, runs them up to the first that fails, and sums up. A step whose
+/// needs cannot be had is skipped by name; in an automatic run that is a failure.
 pub(crate) fn run(choice: &Choice) -> Result<()> {
     let chosen: Vec<_> = STEPS.iter().filter(|step| choice.takes(step.name)).collect();
     if chosen.is_empty() {
         bail!("no step is left to run");
     }
-    let mut lines = Vec::new();
+    println!("== setup: what these steps need");
+    let start = Instant::now();
+    let needs: Vec<&str> = chosen.iter().flat_map(|step| step.needs).copied().collect();
+    let missing = setup::provide(&needs, process::is_ci())?;
+    let mut lines = vec![summary_line("setup", &Ok(Outcome::Passed), start.elapsed())];
     let failure = chosen.iter().find_map(|step| {
         println!("\n== {}: {}", step.name, step.what);
         let start = Instant::now();
-        let outcome = (step.run)();
+        let outcome = match step.lacks(&missing) {
+            Some(why) => Ok(Outcome::Skipped(why)),
+            None => (step.run)(),
+        };
         let line = summary_line(step.name, &outcome, start.elapsed());
         println!("{line}");
         lines.push(line);
@@ -157,8 +182,18 @@ mod tests {
     }
 
     #[test]
-    fn an_automatic_run_skips_nothing() {
-        assert_eq!(skipped("none", false).unwrap(), Outcome::Skipped("none".into()));
-        assert!(skipped("none", true).unwrap_err().to_string().starts_with("none"));
+    fn a_step_is_skipped_if_what_it_needs_is_missing() {
+        let step = |name: &str| STEPS.iter().find(|step| step.name == name).unwrap();
+        assert_eq!(step("wasm").lacks(&["wasm32"]).unwrap(), "wasm32 could not be installed");
+        assert_eq!(step("test").lacks(&["nextest", "postgres"]).unwrap(), "nextest could not be installed");
+        assert_eq!(step("test").lacks(&["postgres", "wasm32"]), None);
+        assert_eq!(step("lint").lacks(&["nextest"]), None);
+    }
+
+    #[test]
+    fn every_need_is_a_part_of_the_setup() {
+        for need in STEPS.iter().flat_map(|step| step.needs) {
+            assert!(setup::PARTS.iter().any(|part| part.name == *need), "{need}");
+        }
     }
 }

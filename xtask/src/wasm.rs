@@ -1,6 +1,6 @@
 //! The wasm32 build: proof that a crate needs nothing a browser does not have.
 
-use crate::process;
+use crate::{process, setup};
 use anyhow::{Context, Result, bail};
 use std::env;
 use std::path::Path;
@@ -13,6 +13,7 @@ pub(crate) const CRATES: &[&str] = &[
     "sottovoce-privacy",
     "sottovoce-neural",
     "sottovoce-models",
+    "sottovoce-client",
     "sottovoce-device",
 ];
 
@@ -46,7 +47,14 @@ impl Toolchain {
             Self::Debian => debian_cargo_build(),
         };
         // The device runtime leaves files and sockets out by its features.
-        command.args(["--target", TARGET, "--lib", "--no-default-features"]);
+        command.args([
+            "--target",
+            TARGET,
+            "--lib",
+            "--no-default-features",
+            "--features",
+            "sottovoce-privacy/he",
+        ]);
         for name in CRATES {
             command.args(["--package", name]);
         }
@@ -103,24 +111,11 @@ pub(crate) fn install() -> Result<()> {
         return Ok(());
     };
     println!("{first:#}; trying Debian's packages");
-    install_debian().with_context(|| format!("{first:#}; Debian's packages: no"))?;
+    setup::apt_install(DEBIAN_PACKAGES).with_context(|| format!("{first:#}; Debian's packages: no"))?;
     if Toolchain::find().is_none() {
         bail!("Debian's compiler is older than {}", env!("CARGO_PKG_RUST_VERSION"));
     }
     Ok(())
-}
-
-fn install_debian() -> Result<()> {
-    let user = process::output(process::program("id").arg("-u"))?;
-    anyhow::ensure!(user.trim() == "0", "only root can install packages");
-    process::show_and_run(process::program("apt-get").args(["update", "-qq"]))?;
-    let install = ["install", "--yes", "-qq", "-o", "Dpkg::Use-Pty=0", "--no-install-recommends"];
-    process::show_and_run(
-        process::program("apt-get")
-            .args(install)
-            .args(DEBIAN_PACKAGES)
-            .env("DEBIAN_FRONTEND", "noninteractive"),
-    )
 }
 
 #[cfg(test)]

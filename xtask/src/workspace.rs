@@ -16,11 +16,13 @@ pub(crate) fn root() -> &'static Path {
 pub(crate) struct Member {
     /// The name of its folder: `core`, `xtask`.
     pub(crate) name: String,
-    /// The members it depends on in any way, by folder name.
+    /// The members it depends on, by folder name; those of its tests and examples aside.
     pub(crate) inner: Vec<String>,
-    /// The crates from outside that it depends on in any way.
+    /// The crates from outside that it depends on; those of its tests and examples aside.
     pub(crate) outer: Vec<String>,
     pub(crate) benches: bool,
+    /// Whether it takes the workspace's lints.
+    pub(crate) has_lints: bool,
 }
 
 /// All crates of the workspace.
@@ -47,13 +49,18 @@ fn member(package: &Value) -> Option<Member> {
     let (mut inner, mut outer) = (Vec::new(), Vec::new());
     for dependency in package["dependencies"].as_array()? {
         match dependency["path"].as_str() {
+            _ if dependency["kind"] == "dev" => {}
             Some(path) => inner.push(folder_name(Path::new(path))?),
             None => outer.push(dependency["name"].as_str()?.to_owned()),
         }
     }
     let targets = package["targets"].as_array()?;
     let benches = targets.iter().any(|target| target["kind"][0] == "bench");
-    Some(Member { name: folder_name(manifest.parent()?)?, inner, outer, benches })
+    // Cargo does not tell of inherited lints; a file that cannot be read has none.
+    let text = std::fs::read_to_string(&manifest).unwrap_or_default();
+    let has_lints = text.contains("[lints]\nworkspace = true");
+    let name = folder_name(manifest.parent()?)?;
+    Some(Member { name, inner, outer, benches, has_lints })
 }
 
 fn folder_name(path: &Path) -> Option<String> {
@@ -71,6 +78,7 @@ mod tests {
             "targets": [{"kind": ["lib"]}, {"kind": ["bench"]}],
             "dependencies": [
                 {"name": "sottovoce-core", "path": "/somewhere/crates/core"},
+                {"name": "sottovoce-testing", "path": "/somewhere/crates/testing", "kind": "dev"},
                 {"name": "memchr", "kind": null},
                 {"name": "proptest", "kind": "dev"},
             ],
@@ -80,8 +88,9 @@ mod tests {
         let expected = Member {
             name: "data".into(),
             inner: vec!["core".into()],
-            outer: vec!["memchr".into(), "proptest".into()],
+            outer: vec!["memchr".into()],
             benches: true,
+            has_lints: false,
         };
         assert_eq!(members.0, [expected]);
         assert!(Members::from_metadata(&serde_json::json!({"packages": [{}]})).is_none());
@@ -91,6 +100,6 @@ mod tests {
     fn this_very_workspace_can_be_read() {
         let members = Members::read().unwrap();
         let this = members.0.iter().find(|member| member.name == "xtask").unwrap();
-        assert!(this.inner.is_empty() && this.outer.contains(&"anyhow".to_owned()));
+        assert!(this.inner.is_empty() && this.has_lints && this.outer.contains(&"anyhow".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! Output folders that appear whole or not at all.
+//! Output folders and files that are written atomically.
 
 use crate::output::Usage;
 use anyhow::{Context, Result};
@@ -6,14 +6,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Files that mark a folder as one of ours, which may be replaced.
+/// Files that mark a folder as written by this program; such a folder may be replaced.
 const OURS: &[&str] = &["model.json", "run.json", "train.tsv", "train.parquet", "checkins.tsv"];
 
-/// Fills a new folder beside `target` by `fill`, then puts it in the place of `target`.
+/// Fills a new folder next to `target` by `fill`, then renames it to `target`.
 ///
 /// An existing folder is replaced only if it is empty or one this program wrote.
 pub(crate) fn write_whole(target: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    refuse_foreign(target)?;
+    check_target(target)?;
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -30,32 +30,31 @@ pub(crate) fn write_whole(target: &Path, fill: impl FnOnce(&Path) -> Result<()>)
     if target.exists() {
         fs::rename(target, &old).with_context(|| format!("moving {} aside", target.display()))?;
     }
-    fs::rename(&inside, target).with_context(|| format!("putting {} in place", target.display()))
+    fs::rename(&inside, target).with_context(|| format!("replacing {}", target.display()))
 }
 
-/// Writes a file that appears whole or not at all.
+/// Writes a file atomically.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(parent)
-        .with_context(|| format!("creating a file in {}", parent.display()))?;
+    let mut file =
+        tempfile::NamedTempFile::new_in(parent).with_context(|| format!("creating a file in {}", parent.display()))?;
     file.write_all(bytes)
         .and_then(|()| file.as_file().sync_all())
         .with_context(|| format!("writing {}", path.display()))?;
-    file.persist(path).with_context(|| format!("putting {} in place", path.display()))?;
+    file.persist(path).with_context(|| format!("replacing {}", path.display()))?;
     Ok(())
 }
 
-fn refuse_foreign(target: &Path) -> Result<()> {
+fn check_target(target: &Path) -> Result<()> {
     if !target.exists() {
         return Ok(());
     }
-    let mut entries = fs::read_dir(target).with_context(|| format!("looking into {}", target.display()))?;
+    let mut entries = fs::read_dir(target).with_context(|| format!("reading {}", target.display()))?;
     let ours = OURS.iter().any(|name| target.join(name).exists());
     if ours || entries.next().is_none() {
         return Ok(());
     }
-    let message =
-        format!("{} exists and was not written by sottovoce: choose another --out", target.display());
+    let message = format!("{} exists and was not written by sottovoce: choose another --out", target.display());
     Err(Usage(message).into())
 }
 
@@ -64,22 +63,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replaces_its_own_and_refuses_others() {
-        let place = tempfile::tempdir().unwrap();
-        let target = place.path().join("run");
-        let write = |text: &'static str| {
-            write_whole(&target, |folder| Ok(fs::write(folder.join("model.json"), text)?))
-        };
+    fn replaces_own_folders_and_rejects_others() {
+        let temp = tempfile::tempdir().unwrap();
+        let target = temp.path().join("run");
+        let write = |text: &'static str| write_whole(&target, |folder| Ok(fs::write(folder.join("model.json"), text)?));
         write("1").unwrap();
         write("2").unwrap();
         assert_eq!(fs::read_to_string(target.join("model.json")).unwrap(), "2");
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
 
         let failed = write_whole(&target, |_| anyhow::bail!("disk full"));
         assert!(failed.is_err());
         assert_eq!(fs::read_to_string(target.join("model.json")).unwrap(), "2");
 
-        let foreign = place.path().join("foreign");
+        let foreign = temp.path().join("foreign");
         fs::create_dir(&foreign).unwrap();
         fs::write(foreign.join("thesis.tex"), "").unwrap();
         assert!(write_whole(&foreign, |_| Ok(())).is_err());

@@ -1,4 +1,4 @@
-//! Reads anybody's recommendation lists: Elliot, RecBole and LensKit users bring theirs as delimited text.
+//! Reads recommendation lists of other systems, such as Elliot, RecBole and LensKit, from delimited text.
 //!
 //! Scores stay in double precision: rounding them could make ties that the system which wrote them did not have.
 
@@ -12,11 +12,11 @@ use std::path::Path;
 pub(crate) struct Recommended {
     pub(crate) user: String,
     pub(crate) item: String,
-    /// The score, the rank, or the place in the file.
+    /// The score, the rank, or the line number.
     pub(crate) value: f64,
 }
 
-/// By what the lists are ranked.
+/// How the lists are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RankedBy {
     /// A `rank` column, ascending.
@@ -24,15 +24,15 @@ pub(crate) enum RankedBy {
     /// A `score` column, descending.
     Score,
     /// The order of the lines.
-    Place,
+    LineOrder,
 }
 
 impl RankedBy {
-    /// As the evaluation says it.
+    /// As the evaluation takes it.
     pub(crate) fn order(self) -> Order {
         match self {
             RankedBy::Score => Order::Score,
-            RankedBy::Rank | RankedBy::Place => Order::Rank,
+            RankedBy::Rank | RankedBy::LineOrder => Order::Rank,
         }
     }
 }
@@ -84,8 +84,7 @@ impl Layout {
         let separator = ['\t', ',', ';'].into_iter().find(|&separator| line.contains(separator));
         let fields = split(line, separator);
         let named = |names: &[&str]| {
-            let plain =
-                |field: &str| field.split(':').next().unwrap_or("").trim().trim_matches('"').to_lowercase();
+            let plain = |field: &str| field.split(':').next().unwrap_or("").trim().trim_matches('"').to_lowercase();
             fields.iter().position(|field| names.contains(&plain(field).as_str()))
         };
         let user = named(&["user", "user_id", "userid", "uid"]);
@@ -93,20 +92,20 @@ impl Layout {
         if let (Some(user), Some(item)) = (user, item) {
             let rank = named(&["rank"]).map(|order| (order, RankedBy::Rank));
             let score = named(&["score", "rating", "prediction"]).map(|order| (order, RankedBy::Score));
-            let (order, ranked_by) = rank.or(score).unwrap_or((0, RankedBy::Place));
+            let (order, ranked_by) = rank.or(score).unwrap_or((0, RankedBy::LineOrder));
             return (Self { separator, user, item, order, ranked_by }, true);
         }
-        let ranked_by = if fields.len() > 2 { RankedBy::Score } else { RankedBy::Place };
+        let ranked_by = if fields.len() > 2 { RankedBy::Score } else { RankedBy::LineOrder };
         (Self { separator, user: 0, item: 1, order: 2, ranked_by }, false)
     }
 
-    fn read(&self, line: &str, place: usize) -> Result<Recommended> {
+    fn read(&self, line: &str, number: usize) -> Result<Recommended> {
         let fields = split(line, self.separator);
         let field = |name: &str, index: usize| match fields.get(index).map(|field| field.trim_matches('"')) {
             Some(field) if !field.is_empty() => Ok(field),
             _ => bail!("no {name} in `{line}`"),
         };
-        let number = |name: &str| -> Result<f64> {
+        let value = |name: &str| -> Result<f64> {
             let text = field(name, self.order)?;
             match text.trim().parse() {
                 Ok(number) if !f64::is_nan(number) => Ok(number),
@@ -114,9 +113,9 @@ impl Layout {
             }
         };
         let value = match self.ranked_by {
-            RankedBy::Rank => number("rank")?,
-            RankedBy::Score => number("score")?,
-            RankedBy::Place => place as f64,
+            RankedBy::Rank => value("rank")?,
+            RankedBy::Score => value("score")?,
+            RankedBy::LineOrder => number as f64,
         };
         let (user, item) = (field("user", self.user)?, field("item", self.item)?);
         Ok(Recommended { user: user.to_owned(), item: item.to_owned(), value })
@@ -144,13 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_ranked_by_rank_score_or_place() {
-        assert_eq!(
-            items("item,score,user,rank\na,9,u,2\nb,1,u,1\n"),
-            (vec!["b".into(), "a".into()], RankedBy::Rank)
-        );
+    fn ranks_lists_by_rank_score_or_line_order() {
+        assert_eq!(items("item,score,user,rank\na,9,u,2\nb,1,u,1\n"), (vec!["b".into(), "a".into()], RankedBy::Rank));
         assert_eq!(items("u\ta\t0.25\r\nu\tb\t0.5\r\n"), (vec!["b".into(), "a".into()], RankedBy::Score));
-        assert_eq!(items("user item\nu b\nu a"), (vec!["b".into(), "a".into()], RankedBy::Place));
+        assert_eq!(items("user item\nu b\nu a"), (vec!["b".into(), "a".into()], RankedBy::LineOrder));
     }
 
     #[test]
@@ -160,12 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_line() {
+    fn errors_name_their_line() {
         let message = |text: &str| format!("{:#}", parse(text.as_bytes()).unwrap_err());
-        assert_eq!(
-            message("user\titem\tscore\nu\ta\tnan\n"),
-            "line 2: score: expected a number, found `nan`"
-        );
+        assert_eq!(message("user\titem\tscore\nu\ta\tnan\n"), "line 2: score: expected a number, found `nan`");
         assert_eq!(message("user,item\nu\n"), "line 2: no item in `u`");
         assert_eq!(message("\n\n"), "no recommendations in it");
         assert_eq!(message("user\titem\n"), "no recommendations in it");

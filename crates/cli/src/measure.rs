@@ -8,7 +8,7 @@ pub(crate) fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// The most memory this process has held, where the system tells.
+/// Peak memory of this process, where the system reports it.
 pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_takes_cpu_time() {
+    fn counts_cpu_time() {
         let before = cpu_seconds();
         let sum = (0..20_000_000u64).fold(0, |sum, x| std::hint::black_box(sum ^ x));
         assert!(cpu_seconds() > before, "{sum}");

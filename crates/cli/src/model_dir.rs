@@ -1,5 +1,4 @@
-//! A trained model on disk: `model.safetensors` (what was learnt, the histories it was learnt from, all names) and
-//! `model.json` (what it is).
+//! A trained model on disk: `model.safetensors` (parameters, training histories, names) and `model.json` (metadata).
 
 use anyhow::{Context, Result, bail, ensure};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -17,7 +16,7 @@ const ABOUT: &str = "model.json";
 /// Raised when the layout of the folder changes.
 const LAYOUT: u32 = 1;
 
-/// What a stored model is.
+/// Metadata of a stored model.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct About {
     pub(crate) layout: u32,
@@ -29,7 +28,7 @@ pub(crate) struct About {
     pub(crate) version: String,
 }
 
-/// A model read back.
+/// A stored model.
 pub(crate) struct Stored {
     pub(crate) about: About,
     pub(crate) recommender: Box<dyn Recommender>,
@@ -39,7 +38,7 @@ pub(crate) struct Stored {
 }
 
 impl About {
-    /// Of a model trained by this version.
+    /// Metadata of a model trained by this version.
     pub(crate) fn new(
         model: &str,
         settings: BTreeMap<String, Value>,
@@ -68,9 +67,8 @@ pub(crate) fn write(
     users: &Names,
     catalog: &Catalog,
 ) -> Result<()> {
-    let mut arrays = Arrays::learnt(recommender);
-    let ends: Vec<u32> =
-        train.offsets()[1..].iter().map(|&end| u32::try_from(end)).collect::<Result<_, _>>()?;
+    let mut arrays = Arrays::of(recommender);
+    let ends: Vec<u32> = train.offsets()[1..].iter().map(|&end| u32::try_from(end)).collect::<Result<_, _>>()?;
     arrays.push_u32("train.ends", ends);
     arrays.push_u32("train.items", train.items().to_vec());
     arrays.push_names("users", users);
@@ -84,17 +82,16 @@ pub(crate) fn write(
     write_files(folder, about, &arrays)
 }
 
-/// Writes what was learnt from a file of histories, which has no names.
+/// Writes a model trained on a history file, which has no names.
 pub(crate) fn write_nameless(folder: &Path, about: &About, recommender: &dyn Recommender) -> Result<()> {
-    write_files(folder, about, &Arrays::learnt(recommender))
+    write_files(folder, about, &Arrays::of(recommender))
 }
 
 fn write_files(folder: &Path, about: &About, arrays: &Arrays) -> Result<()> {
     let path = folder.join(TENSORS);
     std::fs::write(&path, arrays.serialise()?).with_context(|| format!("writing {}", path.display()))?;
     let path = folder.join(ABOUT);
-    std::fs::write(&path, serde_json::to_vec_pretty(about)?)
-        .with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, serde_json::to_vec_pretty(about)?).with_context(|| format!("writing {}", path.display()))
 }
 
 /// Reads a model that [`write()`] wrote.
@@ -103,8 +100,7 @@ pub(crate) fn read(folder: &Path) -> Result<Stored> {
     let text = std::fs::read(&path).with_context(|| {
         format!("reading {} (is this a folder that `sottovoce train --out` wrote?)", path.display())
     })?;
-    let about: About =
-        serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
+    let about: About = serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
     ensure!(
         about.layout == LAYOUT,
         "{} has layout {}, this program reads layout {LAYOUT}: train again",
@@ -120,7 +116,7 @@ fn assemble(about: About, bytes: &[u8]) -> Result<Stored> {
     let file = SafeTensors::deserialize(bytes)?;
     ensure!(
         file.tensor("users.ends").is_ok(),
-        "it was trained on a file of histories, which has no names: nothing can be recommended by name"
+        "it was trained on a history file, which has no names: it cannot recommend to a named user"
     );
     let users = names(&file, "users")?;
     let titles = file.tensor("titles.ends").is_ok().then(|| names(&file, "titles")).transpose()?;
@@ -134,13 +130,13 @@ fn assemble(about: About, bytes: &[u8]) -> Result<Stored> {
     ensure!(users.len() == train.users(), "{} users have {} histories", users.len(), train.users());
     let model = registry::find(&about.model)?;
     let settings = model.settings(about.settings.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
-    let mut recommender = (model.build)(&settings);
+    let mut recommender = model.build(&settings);
     recommender.know(&catalog)?;
-    recommender.restore(&learnt(&file)?, &train)?;
+    recommender.restore(&parameters(&file)?, &train)?;
     Ok(Stored { about, recommender, train, users, catalog })
 }
 
-fn learnt(file: &SafeTensors<'_>) -> Result<Vec<Tensor>> {
+fn parameters(file: &SafeTensors<'_>) -> Result<Vec<Tensor>> {
     let mut tensors = Vec::new();
     for (name, view) in file.iter() {
         let Some(name) = name.strip_prefix("model.") else { continue };
@@ -169,8 +165,7 @@ fn names(file: &SafeTensors<'_>, what: &str) -> Result<Names> {
     let mut start = 0;
     let mut all = Names::new();
     for end in u32s(&file.tensor(&format!("{what}.ends"))?)? {
-        let name =
-            text.get(start..end as usize).with_context(|| format!("names of {what} do not end at {end}"))?;
+        let name = text.get(start..end as usize).with_context(|| format!("names of {what} do not end at {end}"))?;
         all.push(name);
         start = end as usize;
     }
@@ -185,8 +180,7 @@ fn facts(file: &SafeTensors<'_>, items: usize) -> Result<Facts> {
     ensure!(hops.len() == names.len() && ends.len() == items, "facts of other items or features");
     ensure!(members.iter().all(|&feature| (feature as usize) < names.len()), "facts have unknown features");
     let starts = std::iter::once(0).chain(ends.iter().map(|&end| end as usize));
-    let lists: Option<Vec<&[u32]>> =
-        starts.zip(&ends).map(|(start, &end)| members.get(start..end as usize)).collect();
+    let lists: Option<Vec<&[u32]>> = starts.zip(&ends).map(|(start, &end)| members.get(start..end as usize)).collect();
     Ok(Facts::new(&names, hops, lists.context("facts do not end where they should")?))
 }
 
@@ -195,7 +189,7 @@ fn facts(file: &SafeTensors<'_>, items: usize) -> Result<Facts> {
 struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
 
 impl Arrays {
-    fn learnt(recommender: &dyn Recommender) -> Self {
+    fn of(recommender: &dyn Recommender) -> Self {
         let mut arrays = Self::default();
         for tensor in recommender.tensors() {
             arrays.push(format!("model.{}", tensor.name), tensor.shape, &tensor.data);

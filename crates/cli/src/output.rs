@@ -1,4 +1,4 @@
-//! How the program speaks: text for people, JSON for machines, exit codes for scripts.
+//! Output of the program: text for people, JSON for machines, exit codes for scripts.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use sottovoce_models::ModelError;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
-/// A mistake in how the program was called: exit code 2, where a failure of the work itself is 1.
+/// A usage error: exit code 2, where a failure is 1.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -20,27 +20,28 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Whether an error is about how the program was called.
+/// Fails with a [`Usage`] error.
+pub(crate) fn usage<T>(message: impl Into<String>) -> Result<T> {
+    Err(Usage(message.into()).into())
+}
+
+/// Whether an error is a usage error.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<Usage>()
             || matches!(cause.downcast_ref::<ReadError>(), Some(ReadError::File(_)))
             || matches!(
                 cause.downcast_ref::<ModelError>(),
-                Some(
-                    ModelError::UnknownModel { .. }
-                        | ModelError::UnknownSetting { .. }
-                        | ModelError::BadValue { .. }
-                )
+                Some(ModelError::UnknownModel { .. } | ModelError::UnknownSetting { .. } | ModelError::BadValue { .. })
             )
     })
 }
 
 /// Whether the reader of our output went away (`sottovoce ... | head`): no failure.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-    })
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe))
 }
 
 /// Writes text to standard output.
@@ -59,7 +60,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print_line(&serde_json::to_string_pretty(value).context("writing JSON")?)
 }
 
-/// Says something beside the result, on standard error.
+/// Prints a note to standard error.
 pub(crate) fn note(text: &str) {
     eprintln!("{}: {text}", bold("note"));
 }
@@ -93,12 +94,12 @@ fn terminal_width() -> usize {
     rustix::termios::tcgetwinsize(io::stdout()).map_or(120, |size| usize::from(size.ws_col).max(60))
 }
 
-/// A whole number with thin groups of thousands: 1,000,209.
-pub(crate) fn grouped(number: impl Into<u128>) -> String {
-    let digits = number.into().to_string();
+/// A number with groups of thousands: 1,000,209.
+pub(crate) fn grouped(number: impl TryInto<u128>) -> String {
+    let digits = number.try_into().unwrap_or_default().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
             text.push(',');
         }
         text.push(digit);
@@ -111,18 +112,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_grouped() {
+    fn groups_thousands() {
         let shown: Vec<_> = [0u32, 999, 1000, 1_000_209].into_iter().map(grouped).collect();
         assert_eq!(shown, ["0", "999", "1,000", "1,000,209"]);
     }
 
     #[test]
-    fn a_wrong_setting_is_usage_and_divergence_is_failure() {
-        let usage = anyhow::Error::from(ModelError::UnknownModel {
-            name: "x".into(),
-            suggestion: None,
-            known: String::new(),
-        });
+    fn an_unknown_model_is_a_usage_error_and_divergence_a_failure() {
+        let usage =
+            anyhow::Error::from(ModelError::UnknownModel { name: "x".into(), suggestion: None, known: String::new() });
         let failure = anyhow::Error::from(ModelError::Diverged { epoch: 1, advice: String::new() });
         assert!(is_usage(&usage.context("while training")) && !is_usage(&failure));
     }

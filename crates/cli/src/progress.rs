@@ -29,7 +29,7 @@ impl Bar {
         self.show_if_due();
     }
 
-    /// Shows that work goes on.
+    /// Shows that work is under way.
     pub(crate) fn tick(&mut self) {
         self.show_if_due();
         self.bar.tick();
@@ -42,7 +42,7 @@ impl Bar {
         }
     }
 
-    /// Says what is being done.
+    /// Sets the message.
     pub(crate) fn say(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }

@@ -2,14 +2,13 @@
 
 mod common;
 
-use common::{complaint, json, printed};
+use common::{failure, json, printed};
 use serde_json::Value;
 use std::fs;
 
 const TOWN: &str = "synth:town:users=150";
 
-const FPL: [&str; 9] =
-    ["audit", "--model", "fpl", "--data", TOWN, "--set", "epochs=2", "--set", "configuration=pfpl"];
+const FPL: [&str; 9] = ["audit", "--model", "fpl", "--data", TOWN, "--set", "epochs=2", "--set", "configuration=pfpl"];
 
 fn auc(found: &Value, attack: &str) -> f64 {
     let attacks = found["attacks"].as_array().unwrap();
@@ -17,7 +16,7 @@ fn auc(found: &Value, attack: &str) -> f64 {
 }
 
 #[test]
-fn it_has_the_fixed_fields_and_finds_what_single_uploads_give_away() {
+fn has_the_fixed_fields_and_reconstructs_from_single_uploads() {
     let found = json(&FPL);
     for attack in found["attacks"].as_array().unwrap() {
         for field in ["auc", "precision", "recall", "guess_auc"] {
@@ -34,9 +33,9 @@ fn it_has_the_fixed_fields_and_finds_what_single_uploads_give_away() {
 }
 
 #[test]
-fn sweeps_and_a_report_are_made_on_demand() {
-    let place = tempfile::tempdir().unwrap();
-    let out = place.path().join("audit");
+fn writes_sweeps_and_a_report() {
+    let temp = tempfile::tempdir().unwrap();
+    let out = temp.path().join("audit");
     let more = ["--sweep", "pi=0,1", "--people", "40", "--out", out.to_str().unwrap()];
     let text = printed(&[&FPL[..], &more].concat());
     assert!(text.contains("complement") && text.contains("pi = 0") && text.contains("guessing"), "{text}");
@@ -44,12 +43,12 @@ fn sweeps_and_a_report_are_made_on_demand() {
     assert!(page.contains("What leaks, against pi"));
     let people = fs::read_to_string(out.join("people.tsv")).unwrap();
     assert!(people.lines().filter(|line| line.contains("\tsigns\t")).count() == 40, "{people}");
-    let kept: Value = serde_json::from_slice(&fs::read(out.join("audit.json")).unwrap()).unwrap();
-    assert_eq!(kept["sweeps"][0]["points"].as_array().unwrap().len(), 2);
+    let stored: Value = serde_json::from_slice(&fs::read(out.join("audit.json")).unwrap()).unwrap();
+    assert_eq!(stored["sweeps"][0]["points"].as_array().unwrap().len(), 2);
 }
 
 #[test]
-fn what_is_called_wrongly_is_said() {
+fn rejects_wrong_usage() {
     let wrong = [
         (&["--model", "bpr-mf", "--data", TOWN][..], "no attack is known on the updates of bpr-mf"),
         (&["--model", "fpl", "--data", TOWN, "--view", "all"], "views are: uploads, sums"),
@@ -59,7 +58,7 @@ fn what_is_called_wrongly_is_said() {
         (&["--data", TOWN], "--model"),
     ];
     for (args, text) in wrong {
-        let message = complaint(2, &[&["audit"][..], args].concat());
+        let message = failure(2, &[&["audit"][..], args].concat());
         assert!(message.contains(text), "{args:?}: {message}");
     }
 }

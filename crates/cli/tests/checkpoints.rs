@@ -1,8 +1,8 @@
-//! A training killed at any moment, and checkpoints that cannot be used.
+//! Trainings that are killed and resumed, and checkpoints that cannot be used.
 
 mod common;
 
-use common::{complaint, printed, program, without_cost};
+use common::{failure, printed, program, without_cost};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -59,113 +59,95 @@ fn killed_after_a_checkpoint(command: &[&str], file: &Path, pause: Duration) -> 
 
 /// `SOTTOVOCE_KILLS` says how often; by default a few times.
 #[test]
-fn a_training_killed_at_any_moment_ends_in_the_same_bytes() {
-    let place = tempfile::tempdir().unwrap();
-    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+fn a_killed_and_resumed_training_gives_the_same_bytes() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
     printed(&arguments(&["--out", &path("whole")]));
-    let (kept, out) = (path("kept"), path("killed"));
-    let command = arguments(&["--out", &out, "--checkpoint", &kept, "--checkpoint-every", "3rounds"]);
-    let file = place.path().join("kept/train.checkpoint");
+    let (checkpoints, out) = (path("checkpoints"), path("killed"));
+    let command = arguments(&["--out", &out, "--checkpoint", &checkpoints, "--checkpoint-every", "3rounds"]);
+    let file = temp.path().join("checkpoints/train.checkpoint");
     let wanted = std::env::var("SOTTOVOCE_KILLS").map_or(5, |number| number.parse().unwrap());
     let (mut kills, started) = (0, Instant::now());
     while kills < wanted {
-        assert!(
-            started.elapsed() < Duration::from_secs(60 + wanted),
-            "only {kills} of {wanted} trainings were killed"
-        );
+        assert!(started.elapsed() < Duration::from_secs(60 + wanted), "only {kills} of {wanted} trainings were killed");
         // SIGKILL: the program gets no chance to tidy up.
         if killed_after_a_checkpoint(&command, &file, Duration::from_micros(kills * 1700 % 13_000)) {
             kills += 1;
         } else {
-            fs::remove_dir_all(&kept).unwrap();
+            fs::remove_dir_all(&checkpoints).unwrap();
         }
     }
-    let loud: Vec<&str> =
-        command.iter().copied().filter(|word| *word != "--quiet").chain(["--resume"]).collect();
+    let loud: Vec<&str> = command.iter().copied().filter(|word| *word != "--quiet").chain(["--resume"]).collect();
     let resumed = program().args(&loud).output().unwrap();
-    let told = String::from_utf8_lossy(&resumed.stderr).into_owned();
-    assert!(resumed.status.success() && told.contains("going on after epoch"), "{told}");
-    assert!(model(&place.path().join("killed")) == model(&place.path().join("whole")), "other bytes");
+    let notes = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert!(resumed.status.success() && notes.contains("resuming after epoch"), "{notes}");
+    assert!(model(&temp.path().join("killed")) == model(&temp.path().join("whole")), "other bytes");
     // Once more, from a checkpoint of the finished training: the same again.
     printed(&command);
-    assert!(model(&place.path().join("killed")) == model(&place.path().join("whole")));
+    assert!(model(&temp.path().join("killed")) == model(&temp.path().join("whole")));
 }
 
 #[test]
-fn checkpoints_that_cannot_be_used_are_named() {
-    let place = tempfile::tempdir().unwrap();
-    let kept = place.path().join("kept");
-    let folder = kept.to_str().unwrap();
-    let short = [
-        "train",
-        "--model",
-        "fpl",
-        "--data",
-        "synth:town:users=60",
-        "--set",
-        "epochs=3",
-        "--checkpoint",
-        folder,
-    ];
-    let with =
-        |more: &[&'static str]| -> Vec<&str> { short.iter().copied().chain(more.iter().copied()).collect() };
-    let missing = complaint(1, &with(&["--resume"]));
+fn rejects_checkpoints_that_cannot_be_used() {
+    let temp = tempfile::tempdir().unwrap();
+    let checkpoints = temp.path().join("checkpoints");
+    let folder = checkpoints.to_str().unwrap();
+    let short =
+        ["train", "--model", "fpl", "--data", "synth:town:users=60", "--set", "epochs=3", "--checkpoint", folder];
+    let with = |more: &[&'static str]| -> Vec<&str> { short.iter().copied().chain(more.iter().copied()).collect() };
+    let missing = failure(1, &with(&["--resume"]));
     assert!(missing.contains("there is no checkpoint"), "{missing}");
     printed(&short);
-    let other = complaint(1, &with(&["--set", "pi=0.5", "--seed", "9"]));
+    let other = failure(1, &with(&["--set", "pi=0.5", "--seed", "9"]));
     assert!(other.contains("pi was 1 and is 0.5") && other.contains("seed was "), "{other}");
-    let data = complaint(1, &with(&["--min-interactions", "30"]));
+    let data = failure(1, &with(&["--min-interactions", "30"]));
     assert!(data.contains("data fingerprint was"), "{data}");
     printed(&with(&["--set", "pi=0.5", "--fresh"]));
 
-    let weights = place.path().join("weights");
+    let weights = temp.path().join("weights");
     fs::write(&weights, "0 2\n16 1\n").unwrap();
     let named = format!("weights_file={}", weights.display());
-    let weighed: Vec<&str> =
-        short.iter().copied().chain(["--set", "selection=weights", "--set", &named]).collect();
+    let weighed: Vec<&str> = short.iter().copied().chain(["--set", "selection=weights", "--set", &named]).collect();
     let fresh: Vec<&str> = weighed.iter().copied().chain(["--fresh"]).collect();
     printed(&fresh);
     fs::write(&weights, "0 2\n16 3\n").unwrap();
-    let changed = complaint(1, &weighed);
+    let changed = failure(1, &weighed);
     assert!(changed.contains("contents of weights_file was"), "{changed}");
     printed(&with(&["--set", "pi=0.5", "--fresh"]));
 
-    let file = kept.join("train.checkpoint");
+    let file = checkpoints.join("train.checkpoint");
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-    let cut = complaint(1, &with(&["--set", "pi=0.5"]));
-    assert!(cut.contains("train.checkpoint is damaged or cut short; --fresh begins anew"), "{cut}");
+    let cut = failure(1, &with(&["--set", "pi=0.5"]));
+    assert!(cut.contains("train.checkpoint is damaged or cut short; --fresh starts again"), "{cut}");
     fs::write(&file, "not mine").unwrap();
-    assert!(complaint(1, &short).contains("is not a checkpoint"));
-    let central = complaint(
-        2,
-        &["train", "--model", "bpr-mf", "--data", "synth:town:users=60", "--checkpoint", folder],
-    );
-    assert!(central.contains("bpr-mf keeps no checkpoints"), "{central}");
-    let often = complaint(2, &with(&["--checkpoint-every", "0"]));
+    assert!(failure(1, &short).contains("is not a checkpoint"));
+    let central = failure(2, &["train", "--model", "bpr-mf", "--data", "synth:town:users=60", "--checkpoint", folder]);
+    assert!(central.contains("bpr-mf has no checkpoints"), "{central}");
+    let often = failure(2, &with(&["--checkpoint-every", "0"]));
     assert!(often.contains("is not a number of epochs"), "{often}");
 }
 
 /// A limit on the size of files stands in for a full disk.
 #[cfg(unix)]
 #[test]
-fn a_full_disk_is_an_error_and_the_last_checkpoint_stays() {
-    let place = tempfile::tempdir().unwrap();
-    let kept = place.path().join("kept");
+fn a_full_disk_keeps_the_last_checkpoint() {
+    let temp = tempfile::tempdir().unwrap();
+    let checkpoints = temp.path().join("checkpoints");
     let train = |limit: &str, epochs: &str, fresh: &str| {
         let script = format!(
             "trap '' XFSZ; {limit} exec \"$0\" train --model fpl --data synth:town:users=200 --set epochs={epochs} \
              --checkpoint \"$1\" {fresh} --quiet"
         );
-        let arguments = ["-c", &script, env!("CARGO_BIN_EXE_sottovoce"), kept.to_str().unwrap()];
+        let arguments = ["-c", &script, env!("CARGO_BIN_EXE_sottovoce"), checkpoints.to_str().unwrap()];
         Command::new("sh").args(arguments).output().unwrap()
     };
     assert!(train("", "2", "").status.success());
-    let before = fs::read(kept.join("train.checkpoint")).unwrap();
+    let before = fs::read(checkpoints.join("train.checkpoint")).unwrap();
     let full = train("ulimit -f 8;", "3", "--fresh");
     let text = String::from_utf8_lossy(&full.stderr).into_owned();
     assert_eq!(full.status.code(), Some(1), "{text}");
     assert!(text.contains("train.checkpoint") && text.contains("too large"), "{text}");
-    assert_eq!(fs::read(kept.join("train.checkpoint")).unwrap(), before);
-    assert!(!kept.join("train.part").exists());
+    assert_eq!(fs::read(checkpoints.join("train.checkpoint")).unwrap(), before);
+    assert!(!checkpoints.join("train.part").exists());
 }

@@ -1,31 +1,17 @@
-//! Every command, run as a person would run it.
+//! Every command, run as a user would run it.
 
 mod common;
 
-use common::{complaint, json, oracle, printed, run, without_cost};
+use common::{failure, json, oracle, printed, run, without_cost};
 use serde_json::Value;
 use std::fs;
 
 const TOWN: &str = "synth:town:users=80";
 
 #[test]
-fn help_has_examples_everywhere() {
-    for command in
-        ["demo", "train", "recommend", "evaluate", "run", "audit", "models", "bench", "completions", "man"]
-    {
-        let help = printed(&[command, "--help"]);
-        assert!(help.contains("Example"), "{command}: {help}");
-    }
-    for command in ["describe", "convert", "synth", "split"] {
-        assert!(printed(&["data", command, "--help"]).contains("Example"), "data {command}");
-    }
-}
-
-#[test]
-fn every_oracle_case_is_met_through_the_program() {
+fn evaluates_the_oracle_cases() {
     for case in 1..=4 {
-        let files =
-            ["train.tsv", "test.tsv", "recommendations.tsv", "items.tsv"].map(|file| oracle(case, file));
+        let files = ["train.tsv", "test.tsv", "recommendations.tsv", "items.tsv"].map(|file| oracle(case, file));
         let [train, test, lists, items] = files.each_ref().map(String::as_str);
         let found = json(&[
             "evaluate",
@@ -40,8 +26,7 @@ fn every_oracle_case_is_met_through_the_program() {
             "--at",
             "1,5,10",
         ]);
-        let expected: Value =
-            serde_json::from_slice(&fs::read(oracle(case, "expected.json")).unwrap()).unwrap();
+        let expected: Value = serde_json::from_slice(&fs::read(oracle(case, "expected.json")).unwrap()).unwrap();
         assert_within(&expected, &found, &format!("case {case}"));
     }
 }
@@ -74,9 +59,9 @@ fn describe_has_the_fixed_fields() {
 }
 
 #[test]
-fn a_trained_model_recommends_and_says_why() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("knn");
+fn a_trained_model_recommends_and_explains() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("knn");
     let folder = folder.to_str().unwrap();
     let trained = json(&["train", "--model", "item-knn", "--data", TOWN, "--out", folder]);
     assert_eq!(trained["model"], "item-knn");
@@ -92,14 +77,14 @@ fn a_trained_model_recommends_and_says_why() {
     let reason = &items[0]["reasons"][0];
     assert!(reason["text"].as_str().unwrap().starts_with("because of "), "{reason}");
     assert!((0.0..=1.0).contains(&reason["share"].as_f64().unwrap()));
-    let message = complaint(2, &["recommend", "--model-dir", folder, "--user", "777"]);
-    assert!(message.contains("knows no user `777`"), "{message}");
-    let message = complaint(1, &["recommend", "--model-dir", place.path().to_str().unwrap(), "--user", "7"]);
+    let message = failure(2, &["recommend", "--model-dir", folder, "--user", "777"]);
+    assert!(message.contains("has no user `777`"), "{message}");
+    let message = failure(1, &["recommend", "--model-dir", temp.path().to_str().unwrap(), "--user", "7"]);
     assert!(message.contains("model.json"), "{message}");
 }
 
 #[test]
-fn a_federated_model_says_what_it_sent() {
+fn a_federated_model_reports_its_traffic() {
     let sent = |pi: &str, more: &str| {
         let pi = format!("pi={pi}");
         let set = ["--set", "configuration=pfpl+", "--set", "epochs=3", "--set", &pi, "--set", more];
@@ -117,18 +102,17 @@ fn a_federated_model_says_what_it_sent() {
     );
     assert!(up(&sent("1", "values=i8-row")) * 2 < up(&open));
     assert!(open["vectors"].as_f64().unwrap() > closed["vectors"].as_f64().unwrap());
-    let wild =
-        ["train", "--model", "fpl", "--data", TOWN, "--set", "learning_rate=1", "--set", "user_pull=10"];
-    let message = complaint(1, &[&wild[..], &["--set", "triples=1000"]].concat());
+    let wild = ["train", "--model", "fpl", "--data", TOWN, "--set", "learning_rate=1", "--set", "user_pull=10"];
+    let message = failure(1, &[&wild[..], &["--set", "triples=1000"]].concat());
     assert!(message.contains("training diverged") && message.contains("strategy = adaptive"), "{message}");
 }
 
 #[test]
-fn every_model_is_stored_and_read_back() {
-    let place = tempfile::tempdir().unwrap();
+fn every_model_is_stored_and_restored() {
+    let temp = tempfile::tempdir().unwrap();
     for model in json(&["models"])["models"].as_array().unwrap() {
         let name = model["name"].as_str().unwrap();
-        let folder = place.path().join(name);
+        let folder = temp.path().join(name);
         let folder = folder.to_str().unwrap();
         // Those that go by facts need some; to the others they are nothing.
         json(&["train", "--model", name, "--data", TOWN, "--graph", "town", "--out", folder]);
@@ -138,7 +122,7 @@ fn every_model_is_stored_and_read_back() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_on_one_and_two_threads() {
+fn results_do_not_depend_on_the_number_of_threads() {
     for model in ["user-knn", "item-knn", "bpr-mf", "ials", "ease", "fpl", "fcf"] {
         let result = |threads: &str| {
             without_cost(json(&[
@@ -164,7 +148,7 @@ fn the_same_seed_gives_the_same_bytes_on_one_and_two_threads() {
 }
 
 #[test]
-fn early_stopping_and_sampled_negatives_are_told() {
+fn reports_early_stopping_and_sampled_negatives() {
     let found = json(&[
         "train",
         "--model",
@@ -183,65 +167,49 @@ fn early_stopping_and_sampled_negatives_are_told() {
     assert!(found["epochs"].as_u64().unwrap() < 100);
     assert_eq!(found["epochs"].as_u64().unwrap(), found["best_epoch"].as_u64().unwrap() + 2);
     assert!(found["candidates"].as_str().unwrap().starts_with("sampled: 20 negatives"));
-    assert!(
-        complaint(2, &["train", "--model", "ials", "--data", TOWN, "--patience", "2"])
-            .contains("--validation")
-    );
+    assert!(failure(2, &["train", "--model", "ials", "--data", TOWN, "--patience", "2"]).contains("--validation"));
 }
 
 #[test]
-fn what_is_converted_and_split_comes_back() {
-    let place = tempfile::tempdir().unwrap();
-    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+fn converted_and_split_data_is_read_back() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
     let original = json(&["data", "describe", TOWN]);
     for name in ["town.tsv", "town.tsv.gz", "town.tsv.zst", "town.parquet"] {
         printed(&["data", "convert", TOWN, &path(name)]);
         let found = json(&["data", "describe", &path(name)]);
         assert_eq!(found["fingerprint"], original["fingerprint"], "{name}");
     }
-    let sizes =
-        json(&["data", "split", TOWN, "--validation", "last", "--split", "last", "--out", &path("parts")]);
-    let part =
-        |name: &str| json(&["data", "describe", &path(&format!("parts/{name}.tsv"))])["interactions"].clone();
+    let sizes = json(&["data", "split", TOWN, "--validation", "last", "--split", "last", "--out", &path("parts")]);
+    let part = |name: &str| json(&["data", "describe", &path(&format!("parts/{name}.tsv"))])["interactions"].clone();
     assert_eq!(
         (part("train"), part("validation"), part("test")),
         (sizes["train"].clone(), sizes["validation"].clone(), sizes["test"].clone())
     );
     assert_eq!(sizes["test"], 80);
-    assert!(complaint(2, &["data", "convert", TOWN, &path("town.xlsx")]).contains(".parquet"));
+    assert!(failure(2, &["data", "convert", TOWN, &path("town.xlsx")]).contains(".parquet"));
 }
 
 #[test]
-fn a_town_is_written_with_everything_in_it() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("town");
+fn generates_a_whole_town() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("town");
     printed(&["data", "synth", "town:users=60:seed=4", "--out", folder.to_str().unwrap()]);
     for name in ["checkins.tsv", "places.tsv", "graph.nt", "pages.tsv", "reading.tsv", "residents.tsv"] {
         assert!(fs::metadata(folder.join(name)).unwrap().len() > 100, "{name}");
     }
     let found = json(&["data", "describe", folder.join("checkins.tsv").to_str().unwrap()]);
-    assert_eq!(
-        found["fingerprint"],
-        json(&["data", "describe", "synth:town:users=60:seed=4"])["fingerprint"]
-    );
-    assert!(complaint(2, &["data", "synth", "town:user=60", "--out", "x"]).contains("users"));
+    assert_eq!(found["fingerprint"], json(&["data", "describe", "synth:town:users=60:seed=4"])["fingerprint"]);
+    assert!(failure(2, &["data", "synth", "town:user=60", "--out", "x"]).contains("users"));
 }
 
 #[test]
-fn mistakes_are_named_with_the_nearest_right_thing() {
+fn errors_suggest_the_nearest_valid_name() {
     let cases: &[(i32, &[&str], &str)] = &[
         (2, &["train", "--model", "bpr-fm", "--data", TOWN], "did you mean `bpr-mf`?"),
         (2, &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factor=3"], "did you mean `factors`?"),
-        (
-            2,
-            &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factors=none"],
-            "a whole number from 1 to 512",
-        ),
-        (
-            2,
-            &["train", "--model", "item-knn", "--data", TOWN, "--set", "similarity=cosin"],
-            "did you mean `cosine`?",
-        ),
+        (2, &["train", "--model", "bpr-mf", "--data", TOWN, "--set", "factors=none"], "a whole number from 1 to 512"),
+        (2, &["train", "--model", "item-knn", "--data", TOWN, "--set", "similarity=cosin"], "did you mean `cosine`?"),
         (2, &["train", "--model", "ease", "--data", TOWN, "--split", "temporal:2"], "temporal:SHARE"),
         (2, &["trian"], "train"),
         (2, &["bench", "evalute"], "did you mean `evaluate`?"),
@@ -251,71 +219,64 @@ fn mistakes_are_named_with_the_nearest_right_thing() {
         (1, &["run", "no-such.toml"], "no-such.toml"),
     ];
     for (code, arguments, expected) in cases {
-        let message = complaint(*code, arguments);
+        let message = failure(*code, arguments);
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
 }
 
 #[test]
-fn a_bad_line_is_an_error_unless_it_may_be_skipped() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("bad.tsv");
+fn bad_lines_are_errors_unless_skipped() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("bad.tsv");
     fs::write(&file, "user\titem\trating\na\tx\t3\na\ty\tNaN\nb\tx\t-2\n").unwrap();
     let file = file.to_str().unwrap();
-    let message = complaint(1, &["data", "describe", file]);
-    assert!(
-        message.contains("bad.tsv") && message.contains("line 3") && message.contains("NaN"),
-        "{message}"
-    );
+    let message = failure(1, &["data", "describe", file]);
+    assert!(message.contains("bad.tsv") && message.contains("line 3") && message.contains("NaN"), "{message}");
     let found = json(&["data", "describe", file, "--skip-bad"]);
     assert_eq!((found["interactions"].as_u64(), found["notes"]["skipped"].as_u64()), (Some(2), Some(1)));
 }
 
 #[test]
-fn the_shell_gets_completions_and_a_manual() {
+fn prints_completions_and_manual_pages() {
     assert!(printed(&["completions", "bash"]).contains("_sottovoce"));
     assert!(printed(&["man"]).contains(".TH sottovoce"));
-    let place = tempfile::tempdir().unwrap();
-    printed(&["man", "--out", place.path().to_str().unwrap()]);
-    assert!(place.path().join("sottovoce-train.1").exists());
+    let temp = tempfile::tempdir().unwrap();
+    printed(&["man", "--out", temp.path().to_str().unwrap()]);
+    assert!(temp.path().join("sottovoce-train.1").exists());
 }
 
 #[test]
-fn nothing_but_json_goes_to_standard_output_and_no_colour_to_a_pipe() {
+fn prints_only_json_and_no_colours_to_a_pipe() {
     let output = run(&["train", "--model", "bpr-mf", "--data", TOWN, "--set", "epochs=2", "--json"]);
     assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok());
     assert!(!output.stderr.contains(&0x1b) && !output.stdout.contains(&0x1b));
 }
 
 #[test]
-fn facts_are_described_learnt_from_and_told_as_reasons() {
+fn features_are_described_and_explain_recommendations() {
     let described = printed(&["data", "describe", TOWN, "--graph", "town"]);
-    assert!(
-        described.contains("linked items") && described.contains("in district > neighbour: "),
-        "{described}"
-    );
+    assert!(described.contains("linked items") && described.contains("in district > neighbour: "), "{described}");
     let document = json(&["data", "describe", TOWN, "--graph", "town", "--graph-hops", "1"]);
     assert_eq!(document["graph"]["by_hops"].as_array().map(Vec::len), Some(1));
-    let wrong = complaint(1, &["data", "describe", TOWN, "--graph", "nowhere.nt"]);
+    let wrong = failure(1, &["data", "describe", TOWN, "--graph", "nowhere.nt"]);
     assert!(wrong.contains("nowhere.nt: no such file"), "{wrong}");
-    let without = complaint(1, &["train", "--model", "kgflex", "--data", TOWN]);
+    let without = failure(1, &["train", "--model", "kgflex", "--data", TOWN]);
     assert!(without.contains("kgflex goes by facts about items"), "{without}");
 
-    let place = tempfile::tempdir().unwrap();
+    let temp = tempfile::tempdir().unwrap();
     for model in ["kgflex", "kahfm", "vsm"] {
-        let out = place.path().join(model);
+        let out = temp.path().join(model);
         let out = out.to_str().unwrap();
         let epochs: &[&str] = if model == "vsm" { &[] } else { &["--set", "epochs=3"] };
         let train = ["train", "--model", model, "--data", TOWN, "--graph", "town", "--out", out];
         json(&[&train[..], epochs].concat());
         let list = json(&["recommend", "--model-dir", out, "--user", "3", "-k", "4", "--explain"]);
-        let reasons =
-            list["items"].as_array().unwrap().iter().flat_map(|item| item["reasons"].as_array().unwrap());
+        let reasons = list["items"].as_array().unwrap().iter().flat_map(|item| item["reasons"].as_array().unwrap());
         let reasons: Vec<&Value> = reasons.collect();
         assert!(!reasons.is_empty(), "{model}: {list}");
         for reason in reasons {
             let (text, share) = (reason["text"].as_str().unwrap(), reason["share"].as_f64().unwrap());
-            assert!(text.contains(": ") || text.contains("people have it"), "{model}: {text}");
+            assert!(text.contains(": ") || text.contains("users have it"), "{model}: {text}");
             assert!(share > 0.0 && share <= 1.0, "{model}: {share}");
         }
     }

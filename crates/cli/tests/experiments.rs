@@ -1,8 +1,8 @@
-//! Experiments through the program: the report they end in, and what a kill leaves behind.
+//! `run` and `demo`: reports, and resuming after a kill.
 
 mod common;
 
-use common::{complaint, json, printed, program};
+use common::{failure, json, printed, program};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
@@ -37,8 +37,7 @@ fn comparable(mut results: Value) -> String {
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields
-                .retain(|name, _| name != "cost" && !name.ends_with("_seconds") && name != "peak_rss_bytes");
+            fields.retain(|name, _| name != "cost" && !name.ends_with("_seconds") && name != "peak_rss_bytes");
             fields.values_mut().for_each(strip);
         }
         Value::Array(items) => items.iter_mut().for_each(strip),
@@ -47,15 +46,15 @@ fn strip(value: &mut Value) {
 }
 
 #[test]
-fn an_experiment_killed_at_any_moment_ends_in_the_same_bytes() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("small.toml");
+fn a_killed_and_resumed_experiment_gives_the_same_results() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("small.toml");
     fs::write(&file, EXPERIMENT).unwrap();
     let file = file.to_str().unwrap();
-    let folder = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let folder = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
     let whole = json(&["run", file, "--out", &folder("whole"), "--jobs", "1"]);
 
-    let journal = place.path().join("killed/journal.jsonl");
+    let journal = temp.path().join("killed/journal.jsonl");
     let mut kills = 0;
     for lines in [3, 6, 9] {
         let mut child = program()
@@ -66,10 +65,7 @@ fn an_experiment_killed_at_any_moment_ends_in_the_same_bytes() {
             .unwrap();
         let started = Instant::now();
         let recorded = || fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
-        while recorded() < lines
-            && child.try_wait().unwrap().is_none()
-            && started.elapsed() < Duration::from_secs(60)
-        {
+        while recorded() < lines && child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(2));
         }
         kills += usize::from(child.try_wait().unwrap().is_none());
@@ -81,28 +77,28 @@ fn an_experiment_killed_at_any_moment_ends_in_the_same_bytes() {
     let resumed = json(&["run", file, "--out", &folder("killed"), "--jobs", "2"]);
     assert!(comparable(resumed) == comparable(whole), "a resumed run gave other results");
 
-    let page = fs::read_to_string(place.path().join("killed/report.html")).unwrap();
+    let page = fs::read_to_string(temp.path().join("killed/report.html")).unwrap();
     assert!(page.contains("A small comparison") && page.contains("BPR-MF"));
 
     fs::write(file, EXPERIMENT.replace("seeds = 2", "seeds = 3")).unwrap();
-    let message = complaint(1, &["run", file, "--out", &folder("killed")]);
+    let message = failure(1, &["run", file, "--out", &folder("killed")]);
     assert!(message.contains("--fresh") || message.contains("--amend"), "{message}");
     printed(&["run", file, "--out", &folder("killed"), "--amend"]);
 }
 
 #[test]
-fn a_mistake_in_the_file_is_named_with_its_line() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("wrong.toml");
+fn errors_in_the_file_name_their_line() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("wrong.toml");
     fs::write(&file, EXPERIMENT.replace("\"mostpop\"", "\"mostpopp\"")).unwrap();
-    let message = complaint(2, &["run", file.to_str().unwrap()]);
+    let message = failure(2, &["run", file.to_str().unwrap()]);
     assert!(message.contains("wrong.toml:8") && message.contains("did you mean `mostpop`?"), "{message}");
 }
 
 #[test]
-fn a_plan_is_shown_without_running_it() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("small.toml");
+fn shows_the_plan_without_running_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("small.toml");
     fs::write(&file, EXPERIMENT).unwrap();
     let plan = json(&["run", file.to_str().unwrap(), "--plan"]);
     // MostPop 2 seeds; Item-kNN 2 points and 2 seeds; BPR-MF 6 points and 2 seeds.
@@ -110,14 +106,14 @@ fn a_plan_is_shown_without_running_it() {
 }
 
 #[test]
-fn the_demo_ends_in_a_report() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("demo");
+fn the_demo_writes_a_report() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("demo");
     let text = printed(&["demo", "--users", "60", "--no-open", "--out", folder.to_str().unwrap()]);
     assert!(text.contains("report.html") && text.contains("EASE"), "{text}");
     assert!(text.contains("With every history left on its device, FPL, π"), "{text}");
     assert!(text.contains("the whole history") && text.contains("nothing"), "{text}");
-    assert!(text.contains("updates learnt from 100 % of the history"), "{text}");
+    assert!(text.contains("updates computed from 100 % of the history"), "{text}");
     for name in ["report.html", "report.json", "results.json"] {
         assert!(fs::metadata(folder.join(name)).unwrap().len() > 1000, "{name}");
     }

@@ -1,29 +1,29 @@
-//! Files of histories, from `data convert` to `train --stream`.
+//! History files, from `data convert` to `train --stream`.
 
 mod common;
 
-use common::{complaint, json};
+use common::{failure, json};
 
 #[test]
-fn histories_left_in_their_file_give_the_same_model() {
+fn streamed_training_gives_the_same_model() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let town = path("town.histories");
-    let told = json(&["data", "convert", "synth:town:users=600", &town]);
-    assert_eq!(told["users"], 600);
-    let learn = |out: &str, more: &[&str]| {
+    let found = json(&["data", "convert", "synth:town:users=600", &town]);
+    assert_eq!(found["users"], 600);
+    let train = |out: &str, more: &[&str]| {
         let mut line = vec!["train", "--model", "fpl", "--data", &town, "--set", "epochs=2", "--out", out];
         line.extend(more);
         (json(&line), std::fs::read(format!("{out}/model.safetensors")).unwrap())
     };
-    let (in_memory, model) = learn(&path("memory"), &[]);
-    let (streamed, same) = learn(&path("file"), &["--stream", "--threads", "1"]);
-    assert!(model == same, "learnt something else from the file");
+    let (in_memory, model) = train(&path("memory"), &[]);
+    let (streamed, same) = train(&path("file"), &["--stream", "--threads", "1"]);
+    assert!(model == same, "the streamed model differs");
     assert_eq!((&in_memory["streamed"], &streamed["streamed"]), (&false.into(), &true.into()));
     assert_eq!(in_memory["loss"], streamed["loss"]);
-    assert_eq!(in_memory["data"]["interactions"], told["interactions"]);
-    let told = complaint(1, &["recommend", "--model-dir", &path("file"), "--user", "1"]);
-    assert!(told.contains("which has no names"), "{told}");
+    assert_eq!(in_memory["data"]["interactions"], found["interactions"]);
+    let found = failure(1, &["recommend", "--model-dir", &path("file"), "--user", "1"]);
+    assert!(found.contains("which has no names"), "{found}");
 }
 
 #[test]
@@ -32,27 +32,27 @@ fn a_town_and_its_table_have_the_same_histories() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let [table, direct, by_table] = [path("town.tsv"), path("direct.histories"), path("table.histories")];
     json(&["data", "convert", "synth:town:users=300", &table]);
-    let told = json(&["data", "convert", "synth:town:users=300", &direct]);
+    let found = json(&["data", "convert", "synth:town:users=300", &direct]);
     let again = json(&["data", "convert", &table, &by_table]);
     // A place where nobody went has no line in the table.
-    assert_eq!((&told["users"], &told["interactions"]), (&again["users"], &again["interactions"]));
+    assert_eq!((&found["users"], &found["interactions"]), (&again["users"], &again["interactions"]));
 }
 
 #[test]
-fn streaming_says_what_it_cannot_do() {
+fn rejects_options_that_do_not_apply_to_history_files() {
     let folder = tempfile::tempdir().unwrap();
     let town = folder.path().join("town.histories");
     let town = town.to_str().unwrap();
     json(&["data", "convert", "synth:town:users=60", town]);
-    let told = complaint(2, &["train", "--model", "fpl", "--data", "synth:town:users=60", "--stream"]);
-    assert!(told.contains("sottovoce data convert synth:town:users=60 OUT.histories"), "{told}");
-    let told = complaint(2, &["train", "--model", "item-knn", "--data", town]);
-    assert!(told.contains("models that do: fpl, fcf"), "{told}");
-    let told = complaint(2, &["train", "--model", "fpl", "--data", town, "--validation", "last"]);
-    assert!(told.contains("without --validation"), "{told}");
-    let told = complaint(2, &["data", "convert", "synth:town:users=60", town, "--keep-repeats"]);
-    assert!(told.contains("each item once"), "{told}");
+    let found = failure(2, &["train", "--model", "fpl", "--data", "synth:town:users=60", "--stream"]);
+    assert!(found.contains("sottovoce data convert synth:town:users=60 OUT.histories"), "{found}");
+    let found = failure(2, &["train", "--model", "item-knn", "--data", town]);
+    assert!(found.contains("models that can: fpl, fcf"), "{found}");
+    let found = failure(2, &["train", "--model", "fpl", "--data", town, "--validation", "last"]);
+    assert!(found.contains("--validation does not apply"), "{found}");
+    let found = failure(2, &["data", "convert", "synth:town:users=60", town, "--keep-repeats"]);
+    assert!(found.contains("each item once"), "{found}");
     std::fs::write(town, b"SOTTOHIS and no more").unwrap();
-    let told = complaint(1, &["train", "--model", "fpl", "--data", town]);
-    assert!(told.contains("too few for a file of histories"), "{told}");
+    let found = failure(1, &["train", "--model", "fpl", "--data", town]);
+    assert!(found.contains("too few for a file of histories"), "{found}");
 }

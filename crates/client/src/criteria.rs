@@ -39,7 +39,8 @@ impl Round<'_> {
         items: &[u32],
         scores: &mut Vec<f32>,
     ) -> Option<(u32, f64)> {
-        let asked = self.terms.criteria.iter().any(|request| request.name == AUC) && device.policy.reports(AUC);
+        let asked =
+            self.terms.criteria.iter().any(|request| request.name == AUC) && device.policy.reports(AUC);
         let item = device.figures.latest(items).filter(|_| asked && items.len() > 1)?;
         let others: Vec<u32> = items.iter().copied().filter(|&other| other != item).collect();
         scores.clear();

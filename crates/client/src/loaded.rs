@@ -168,12 +168,14 @@ impl LoadedModel {
         let items = self.check(&shared.parameters, self.private_values(), history)?;
         let layout = shared.parameters.layout();
         let config = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
-        let privacy =
-            PrivacyMechanism::new(&config, &layout, terms.cohort_size).map_err(Declined::terms)?;
+        let privacy = PrivacyMechanism::new(&config, &layout, terms.cohort_size).map_err(Declined::terms)?;
         let withholds = policy.withholds_items();
         let mut private = self.continue_from(private, || randomness.private_init());
-        let mut disclosed =
-            if withholds { self.continue_from(disclosed, || randomness.disclosed_init()) } else { Vec::new() };
+        let mut disclosed = if withholds {
+            self.continue_from(disclosed, || randomness.disclosed_init())
+        } else {
+            Vec::new()
+        };
         self.prepare(shared, items, &layout);
         let Self { client, buffers: Some((_, _, buffers)), prepared: Some((_, prepared)), .. } = self else {
             return Err(Declined::NoHistory);
@@ -275,8 +277,10 @@ fn protect<R: Randomness>(
         return Ok(Upload::Message(bytes.into()));
     };
     let index = round.client_index;
-    let index = index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
+    let index =
+        index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
     let seed = round.randomness.seal_seed("seal");
-    let sealing = Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), buffers.take_quantized());
+    let sealing =
+        Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), buffers.take_quantized());
     sealing.map(Upload::Sealed).map_err(Declined::terms)
 }

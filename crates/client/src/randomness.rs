@@ -248,7 +248,8 @@ mod tests {
         assert_eq!(deployed.round().next_u64(), simulated.round().next_u64());
         assert_eq!(deployed.upload_noise().next_u64(), simulated.upload_noise().next_u64());
         // The names of streams are part of every published result.
-        let expected = Rng::new(7).stream("fpl", 0).stream("rounds", 0).stream("round", 5).stream("device", 12);
+        let expected =
+            Rng::new(7).stream("fpl", 0).stream("rounds", 0).stream("round", 5).stream("device", 12);
         assert_eq!(simulated.round().next_u64(), expected.clone().next_u64());
     }
 }

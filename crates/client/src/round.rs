@@ -162,13 +162,19 @@ impl<'a> Round<'a> {
     }
 
     /// Trains the owner's private model on all of the history, where the update must not depend on all of it.
-    fn train_own(&self, device: &mut Device<'_>, rng: &mut Rng, buffers: &mut Buffers) -> Result<(), Declined> {
+    fn train_own(
+        &self,
+        device: &mut Device<'_>,
+        rng: &mut Rng,
+        buffers: &mut Buffers,
+    ) -> Result<(), Declined> {
         if device.private.is_empty() {
             return Ok(());
         }
         buffers.discarded.expect_no_disclosure();
         let (private, history) = (&mut *device.private, device.history);
-        let input = TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden: &[] };
+        let input =
+            TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden: &[] };
         let mut rng = rng.stream(streams::OWN_TRAINING, 0);
         self.client.train(input, &mut buffers.scratch, &mut rng, &mut buffers.discarded)?;
         buffers.discarded.clear();

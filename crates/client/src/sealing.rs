@@ -39,8 +39,15 @@ enum Stage {
     Confirm = 6,
 }
 
-const STAGES: [Stage; 7] =
-    [Stage::Advertise, Stage::Share, Stage::Mask, Stage::Unmask, Stage::Encrypt, Stage::Decrypt, Stage::Confirm];
+const STAGES: [Stage; 7] = [
+    Stage::Advertise,
+    Stage::Share,
+    Stage::Mask,
+    Stage::Unmask,
+    Stage::Encrypt,
+    Stage::Decrypt,
+    Stage::Confirm,
+];
 
 /// Why a device leaves a sealed round.
 #[derive(Debug, Error)]
@@ -106,10 +113,16 @@ impl Sealing {
     }
 
     /// Decrypts the sum.
-    fn decrypt(&self, key: Option<&[u8; 32]>, sum: &[u8], generator: &mut SecureRng) -> Result<Self, SealingError> {
+    fn decrypt(
+        &self,
+        key: Option<&[u8; 32]>,
+        sum: &[u8],
+        generator: &mut SecureRng,
+    ) -> Result<Self, SealingError> {
         let terms = codec::decode_terms(&self.machine)?;
         let length = self.words.first().map_or(0, |&length| length as usize);
-        let encryption = PrivacyConfig::read(&terms.privacy)?.encryption(length)?.ok_or(SealingError::NoKey)?;
+        let encryption =
+            PrivacyConfig::read(&terms.privacy)?.encryption(length)?.ok_or(SealingError::NoKey)?;
         let words = encryption.open(key.ok_or(SealingError::NoKey)?, self.round, sum, generator)?;
         let out: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
         Ok(Self { stage: Stage::Decrypt, out: Some(out.into()), ..self.clone() })
@@ -122,7 +135,8 @@ impl Sealing {
 
     /// Whether the update is in the sum already, which others may decrypt without this device.
     pub fn is_counted(&self) -> bool {
-        matches!(self.stage, Stage::Encrypt | Stage::Decrypt) && (self.stage == Stage::Decrypt || self.out.is_none())
+        matches!(self.stage, Stage::Encrypt | Stage::Decrypt)
+            && (self.stage == Stage::Decrypt || self.out.is_none())
     }
 
     /// The next step, after a message of the server.
@@ -143,7 +157,7 @@ impl Sealing {
         let (stage, out) = match self.stage {
             Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
             Stage::Share => (Stage::Mask, device.mask(&secagg::EncryptedShares::decode(bytes)?, &self.words)?.encode()),
-            Stage::Mask if device.terms().signed => {
+            Stage::Mask if device.config().signed => {
                 (Stage::Confirm, device.confirm(&secagg::Survivors::decode(bytes)?)?.encode())
             }
             Stage::Confirm => {

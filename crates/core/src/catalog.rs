@@ -1,20 +1,20 @@
-//! What is known of the items, apart from who liked them.
+//! The catalog: items with their ids, titles, categories and facts.
 
 use crate::{Facts, Names};
 use std::sync::Arc;
 
-/// The items a data set or a server knows: their ids and, where the set has them, titles and categories.
+/// The items of a data set or a server: their ids and, where the set has them, titles, categories and facts.
 ///
 /// Everything is by item index, the same index that [`Histories`](crate::Histories) use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalog {
     /// The items' ids as the data set writes them.
     pub ids: Names,
-    /// Titles by item, empty string where one is not known; `None` if the set has no titles.
+    /// Titles by item, empty where an item has none; `None` if the set has no titles.
     pub titles: Option<Names>,
     /// Categories (genres, venue types, tags) by item; `None` if the set has none.
     pub categories: Option<Categories>,
-    /// What a knowledge graph tells of each item; `None` if there is none. Shared, since it is large.
+    /// Features from a knowledge graph; `None` if there is none. Shared, because it is large.
     pub facts: Option<Arc<Facts>>,
 }
 
@@ -39,7 +39,7 @@ impl Catalog {
         self.titles.as_ref()?.get(item).filter(|title| !title.is_empty())
     }
 
-    /// The catalog of the items in `items`, in that order; categories and features keep their numbers.
+    /// The catalog of the items in `items`, in that order; categories and features keep their indices.
     pub fn select(&self, items: &[u32]) -> Catalog {
         Catalog {
             ids: self.ids.select(items),
@@ -59,7 +59,7 @@ pub struct Categories {
 }
 
 impl Categories {
-    /// No item yet, categories with these names.
+    /// No item yet; the categories have these names.
     pub fn new(names: Names) -> Self {
         Self { names, ends: Vec::new(), members: Vec::new() }
     }
@@ -96,7 +96,7 @@ impl Categories {
         self.ends.len()
     }
 
-    /// The same for the items in `items`, in that order.
+    /// The categories of the items in `items`, in that order.
     pub fn select(&self, items: &[u32]) -> Categories {
         let mut chosen = Categories::new(self.names.clone());
         for &item in items {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selecting_items_keeps_their_titles_and_categories() {
+    fn select_keeps_titles_categories_and_facts() {
         let mut categories = Categories::new(["drama", "comedy"].into_iter().collect());
         categories.push([1, 0, 1]);
         categories.push([]);

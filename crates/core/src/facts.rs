@@ -1,14 +1,14 @@
-//! What is known of the items as facts: the features that a knowledge graph, or plain attributes, give them.
+//! Facts about items: the features that a knowledge graph, or plain attributes, give them.
 
 use crate::Names;
 use crate::front_coding::FrontCoded;
-use crate::sorted_indices::{Lists, SortedIndices};
+use crate::sorted_indices::{IndexLists, SortedIndices};
 use std::sync::OnceLock;
 
 /// Which features each item has, by item and by feature.
 ///
-/// A feature is a chain of predicates and what it leads to: `director: Federico Fellini`, or, two hops away,
-/// `director > birth place: Rimini`. Features are numbered from 0; memory is two to four bytes for each fact each way, and what their words differ by.
+/// A feature is a chain of predicates and its object: `director: Federico Fellini`, or, two hops away,
+/// `director > birth place: Rimini`. A fact takes two to four bytes in each direction; names are front coded.
 ///
 /// ```
 /// use sottovoce_core::Facts;
@@ -18,25 +18,25 @@ use std::sync::OnceLock;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    words: FrontCoded,
+    names: FrontCoded,
     hops: Vec<u8>,
     /// By item: its features, ascending.
-    by_item: Lists,
-    /// By feature: the items that have it, ascending. Made when it is first asked for: who only trains never does.
-    by_feature: OnceLock<Lists>,
+    by_item: IndexLists,
+    /// By feature: the items that have it, ascending. Computed on first use: training does not need it.
+    by_feature: OnceLock<IndexLists>,
 }
 
 impl PartialEq for Facts {
     fn eq(&self, other: &Self) -> bool {
-        (&self.words, &self.hops, &self.by_item) == (&other.words, &other.hops, &other.by_item)
+        (&self.names, &self.hops, &self.by_item) == (&other.names, &other.hops, &other.by_item)
     }
 }
 
 impl Facts {
-    /// Features by their words and by how many hops away from an item they are, and each item's features in any order.
+    /// Features by name and by their distance from an item in hops, and each item's features in any order.
     ///
     /// # Panics
-    /// If there is not one number of hops a feature, an item has a feature that is not there, or there are 2^32 facts.
+    /// If names and hops differ in number, an item has a feature that does not exist, or there are 2^32 facts.
     pub fn new<'a>(
         names: &Names,
         hops: Vec<u8>,
@@ -51,8 +51,8 @@ impl Facts {
     /// Features without items.
     pub(crate) fn of_features(names: &Names, hops: Vec<u8>) -> Self {
         assert_eq!(names.len(), hops.len(), "hops of each feature");
-        let by_item = Lists::below(names.len());
-        Self { words: FrontCoded::new(names.iter()), hops, by_item, by_feature: OnceLock::new() }
+        let by_item = IndexLists::below(names.len());
+        Self { names: FrontCoded::new(names.iter()), hops, by_item, by_feature: OnceLock::new() }
     }
 
     /// The next item's features, in any order.
@@ -70,7 +70,7 @@ impl Facts {
         self.hops.shrink_to_fit();
     }
 
-    /// The same from lists; for examples and tests.
+    /// From lists; for examples and tests.
     ///
     /// # Panics
     /// As [`new`](Self::new).
@@ -91,12 +91,12 @@ impl Facts {
 
     /// Number of facts: pairs of an item and a feature.
     pub fn len(&self) -> usize {
-        self.by_item.all()
+        self.by_item.total()
     }
 
-    /// Whether nothing is known.
+    /// Whether there is no fact.
     pub fn is_empty(&self) -> bool {
-        self.by_item.all() == 0
+        self.by_item.total() == 0
     }
 
     /// The features of an item, ascending.
@@ -114,23 +114,23 @@ impl Facts {
     /// If there is no such feature.
     #[inline]
     pub fn items_with(&self, feature: usize) -> SortedIndices<'_> {
-        self.by_feature.get_or_init(|| self.by_item.turned(self.features())).of(feature)
+        self.by_feature.get_or_init(|| self.by_item.transposed(self.features())).of(feature)
     }
 
-    /// A feature in words.
+    /// The name of a feature.
     ///
     /// # Panics
     /// If there is no such feature.
     pub fn name(&self, feature: usize) -> String {
-        self.words.get(feature)
+        self.names.get(feature)
     }
 
-    /// All features in words.
+    /// The names of all features.
     pub fn names(&self) -> Names {
-        self.words.iter().collect()
+        self.names.iter().collect()
     }
 
-    /// How many hops away from an item a feature is, from 1.
+    /// The distance of a feature from an item in hops, from 1.
     ///
     /// # Panics
     /// If there is no such feature.
@@ -139,31 +139,29 @@ impl Facts {
         self.hops[feature]
     }
 
-    /// The same for the items in `items`, in that order; features keep their numbers.
+    /// The facts of the items in `items`, in that order; features keep their indices.
     pub fn select(&self, items: &[u32]) -> Facts {
-        let mut by_item = Lists::below(self.features());
+        let mut by_item = IndexLists::below(self.features());
         items.iter().for_each(|&item| by_item.push(&self.of(item as usize).to_vec()));
         by_item.shrink();
         Facts { by_item, by_feature: OnceLock::new(), ..self.clone() }
     }
 
-    /// The same without features that no item has; the others move up.
+    /// A copy without the features that no item has; the others are renumbered.
     pub fn without_unused_features(&self) -> Facts {
-        let kept: Vec<u32> =
-            (0..self.features() as u32).filter(|&f| !self.items_with(f as usize).is_empty()).collect();
+        let kept: Vec<u32> = (0..self.features() as u32).filter(|&f| !self.items_with(f as usize).is_empty()).collect();
         let mut numbers = vec![0; self.features()];
         kept.iter().zip(0..).for_each(|(&old, new)| numbers[old as usize] = new);
-        let lists: Vec<Vec<u32>> = (0..self.items())
-            .map(|item| self.of(item).iter().map(|f| numbers[f as usize]).collect())
-            .collect();
+        let lists: Vec<Vec<u32>> =
+            (0..self.items()).map(|item| self.of(item).iter().map(|f| numbers[f as usize]).collect()).collect();
         let hops = kept.iter().map(|&feature| self.hops(feature as usize)).collect();
         Facts::new(&self.names().select(&kept), hops, &lists)
     }
 
     /// Bytes held on the heap.
     pub fn heap_bytes(&self) -> usize {
-        let turned = self.by_feature.get().map_or(0, Lists::heap_bytes);
-        self.words.heap_bytes() + self.hops.capacity() + self.by_item.heap_bytes() + turned
+        let transposed = self.by_feature.get().map_or(0, IndexLists::heap_bytes);
+        self.names.heap_bytes() + self.hops.capacity() + self.by_item.heap_bytes() + transposed
     }
 }
 
@@ -172,30 +170,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_and_features_find_each_other_also_after_selecting() {
+    fn items_and_features_stay_consistent_after_selecting() {
         let facts = Facts::of_lists(
             &[("a", 1), ("b", 2), ("c", 1), ("nobody has it", 1)],
             &[vec![2, 0, 2], vec![], vec![1], vec![1, 0]],
         );
         assert_eq!((facts.items(), facts.features(), facts.len()), (4, 4, 5));
         let lists = |facts: &Facts, items: [usize; 2]| items.map(|item| facts.of(item).to_vec());
-        let items_with =
-            |facts: &Facts, features: [usize; 2]| features.map(|feature| facts.items_with(feature).to_vec());
+        let holding = |facts: &Facts, features: [usize; 2]| features.map(|feature| facts.items_with(feature).to_vec());
         assert_eq!(lists(&facts, [0, 1]), [vec![0, 2], vec![]]);
-        assert_eq!(items_with(&facts, [1, 3]), [vec![2, 3], vec![]]);
+        assert_eq!(holding(&facts, [1, 3]), [vec![2, 3], vec![]]);
         let fewer = facts.select(&[3, 0]);
         assert_eq!(lists(&fewer, [0, 1]), [vec![0, 1], vec![0, 2]]);
-        assert_eq!(items_with(&fewer, [0, 1]), [vec![0, 1], vec![0]]);
+        assert_eq!(holding(&fewer, [0, 1]), [vec![0, 1], vec![0]]);
         assert_eq!(fewer.name(2), "c");
         let held = facts.select(&[0, 1]).without_unused_features();
         assert_eq!(lists(&held, [0, 1]), [vec![0, 1], vec![]]);
         assert_eq!((held.name(1).as_str(), held.hops(1), held.features()), ("c", 1, 2));
-        assert_eq!(items_with(&held, [0, 1]), [vec![0], vec![0]]);
+        assert_eq!(holding(&held, [0, 1]), [vec![0], vec![0]]);
     }
 
     #[test]
     #[should_panic(expected = "feature of 1")]
-    fn a_feature_that_is_not_there_is_refused() {
+    fn rejects_a_feature_that_does_not_exist() {
         Facts::of_lists(&[("a", 1)], &[vec![1]]);
     }
 }

@@ -1,19 +1,21 @@
-//! Facts as a part of a catalog's text, as servers send it to devices.
+//! Facts in the text form of a catalog, as servers send it to devices.
 //!
-//! The items' lines have a fourth column, `facts`: the numbers of an item's features, ascending, with blanks between
-//! them. After the last item comes an empty line, a line `hops<TAB>words`, and a line for each feature by its number.
+//! The items' lines have a fourth column, `facts`: the indices of an item's features, ascending, separated by
+//! spaces. After the last item comes an empty line, a line `hops<TAB>words`, and one line per feature.
 
 use crate::{Facts, Names};
 use std::fmt::Write;
+use thiserror::Error;
 
-/// The catalog's header where it has facts.
+/// The header of a catalog with facts.
 pub const CATALOG_HEADER: &str = "item\ttitle\tcategories\tfacts";
 
 /// The header of the features.
 const HEADER: &str = "hops\twords";
 
-/// What cannot be read as facts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Text that cannot be read as facts.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("line {line}: {reason}")]
 pub struct FactsError {
     /// The line in the catalog's text, from 1.
     pub line: usize,
@@ -21,16 +23,8 @@ pub struct FactsError {
     pub reason: String,
 }
 
-impl std::fmt::Display for FactsError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: {}", self.line, self.reason)
-    }
-}
-
-impl std::error::Error for FactsError {}
-
 impl Facts {
-    /// An item's fourth column.
+    /// The fourth column of an item's line.
     ///
     /// # Panics
     /// If there is no such item.
@@ -39,7 +33,7 @@ impl Facts {
         numbers.join(" ")
     }
 
-    /// What follows the items, the empty line included.
+    /// The text after the items, including the empty line.
     pub fn features_text(&self) -> String {
         let mut text = format!("\n{HEADER}\n");
         for (feature, name) in self.names().iter().enumerate() {
@@ -57,7 +51,6 @@ impl Facts {
             return Ok(None);
         };
         let rest = &rest[1..];
-        let wrong = |line: usize, reason: &str| FactsError { line, reason: reason.to_owned() };
         let end = if rest.starts_with('\n') { Some(0) } else { rest.find("\n\n").map(|end| end + 1) };
         let count = |text: &str| text.lines().count();
         let Some(end) = end else {
@@ -66,16 +59,14 @@ impl Facts {
         let (items, features) = (&rest[..end], &rest[end + 1..]);
         let (names, hops) = read_features(features, count(items) + 3)?;
         let mut facts = Facts::of_features(&names, hops);
-        for (place, line) in items.lines().enumerate() {
+        for (index, line) in items.lines().enumerate() {
             let own = line.split('\t').nth(3).unwrap_or_default();
-            let numbers: Option<Vec<u32>> =
-                own.split_ascii_whitespace().map(|number| number.parse().ok()).collect();
-            let fits =
-                |numbers: &Vec<u32>| numbers.iter().all(|&number| (number as usize) < facts.features());
+            let numbers: Option<Vec<u32>> = own.split_ascii_whitespace().map(|number| number.parse().ok()).collect();
+            let fits = |numbers: &Vec<u32>| numbers.iter().all(|&number| (number as usize) < facts.features());
             let Some(numbers) = numbers.filter(fits) else {
                 let features = facts.features();
                 let expected = format!("the facts are not numbers below {features}, the number of features");
-                return Err(wrong(place + 2, &expected));
+                return Err(wrong(index + 2, &expected));
             };
             facts.push(numbers);
         }
@@ -85,26 +76,29 @@ impl Facts {
     }
 }
 
-/// Words and hops of the features; `line` is the number of the header's line.
+fn wrong(line: usize, reason: &str) -> FactsError {
+    FactsError { line, reason: reason.to_owned() }
+}
+
+/// Names and hops of the features; `line` is the number of the header's line.
 fn read_features(text: &str, line: usize) -> Result<(Names, Vec<u8>), FactsError> {
-    let wrong = |line: usize, reason: &str| Err(FactsError { line, reason: reason.to_owned() });
     let mut lines = text.lines();
     if lines.next() != Some(HEADER) {
-        return wrong(line, "expected the header `hops<TAB>words`");
+        return Err(wrong(line, "expected the header `hops<TAB>words`"));
     }
     let (mut names, mut hops) = (Names::new(), Vec::new());
-    for (place, text) in lines.enumerate() {
+    for (index, text) in lines.enumerate() {
         let (far, words) = text.split_once('\t').unwrap_or((text, ""));
         match far.parse::<u8>() {
             Ok(far @ 1..) if !words.is_empty() => {
                 hops.push(far);
                 names.push(words);
             }
-            _ => return wrong(line + 1 + place, "expected a feature: hops from 1, a tab, and words"),
+            _ => return Err(wrong(line + 1 + index, "expected a feature: hops from 1, a tab, and words")),
         }
     }
     if hops.is_empty() {
-        return wrong(line + 1, "no features");
+        return Err(wrong(line + 1, "no features"));
     }
     Ok((names, hops))
 }
@@ -114,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_travel_with_a_catalog() {
+    fn facts_round_trip_through_a_catalogs_text() {
         let facts = Facts::of_lists(&[("a: x", 1), ("b > c: y", 2)], &[vec![0, 1], vec![], vec![1]]);
         let items: String = (0..3).map(|item| format!("{item}\t\tc\t{}\n", facts.item_text(item))).collect();
         let text = format!("{CATALOG_HEADER}\n{items}{}", facts.features_text());
@@ -124,14 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_line() {
-        let said =
-            |rest: &str| Facts::of_catalog(&format!("{CATALOG_HEADER}\n{rest}")).unwrap_err().to_string();
+    fn errors_name_the_line() {
+        let said = |rest: &str| Facts::of_catalog(&format!("{CATALOG_HEADER}\n{rest}")).unwrap_err().to_string();
         let features = "\nhops\twords\n1\ta\n";
         assert!(said("7\t\t\t0\n").starts_with("line 2: no empty line"));
         assert!(
-            said(&format!("7\t\t\t0\n8\t\t\t1\n{features}"))
-                .starts_with("line 3: the facts are not numbers below 1")
+            said(&format!("7\t\t\t0\n8\t\t\t1\n{features}")).starts_with("line 3: the facts are not numbers below 1")
         );
         assert!(said(&format!("7\t\t\tx\n{features}")).starts_with("line 2: the facts"));
         assert!(said("7\t\t\t0\n\nhops\n").starts_with("line 4: expected the header"));

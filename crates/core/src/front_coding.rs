@@ -1,11 +1,11 @@
-//! Many texts that begin alike, in little room: the words of features.
+//! Front coding: many strings with common prefixes in little memory, such as the names of features.
 
-/// Texts, each written as how much it shares with the one before it and what follows. Every sixteenth is written whole,
-/// so that any of them is found by reading at most sixteen.
+/// Strings, each stored as the length of the prefix it shares with the previous one and the rest. Every sixteenth is stored
+/// whole, so that a look-up decodes at most sixteen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrontCoded {
     bytes: Vec<u8>,
-    /// Where each sixteenth text begins.
+    /// Where each sixteenth string begins.
     blocks: Vec<u32>,
     len: usize,
 }
@@ -14,34 +14,34 @@ const BLOCK: usize = 16;
 
 impl FrontCoded {
     /// # Panics
-    /// If they take 4 GiB.
+    /// If they take 4 GiB or more.
     pub(crate) fn new<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
-        let mut words = Self::default();
+        let mut coded = Self::default();
         let mut before: &[u8] = &[];
         for text in texts {
             let text = text.as_bytes();
-            if words.len % BLOCK == 0 {
+            if coded.len % BLOCK == 0 {
                 let start =
-                    u32::try_from(words.bytes.len()).unwrap_or_else(|_| panic!("words hold at most 4 GiB"));
-                words.blocks.push(start);
+                    u32::try_from(coded.bytes.len()).unwrap_or_else(|_| panic!("names of features hold at most 4 GiB"));
+                coded.blocks.push(start);
                 before = &[];
             }
             let shared = before.iter().zip(text).take_while(|(a, b)| a == b).count();
-            put(&mut words.bytes, shared);
-            put(&mut words.bytes, text.len() - shared);
-            words.bytes.extend_from_slice(&text[shared..]);
-            words.len += 1;
+            put(&mut coded.bytes, shared);
+            put(&mut coded.bytes, text.len() - shared);
+            coded.bytes.extend_from_slice(&text[shared..]);
+            coded.len += 1;
             before = text;
         }
-        words.bytes.shrink_to_fit();
-        words.blocks.shrink_to_fit();
-        words
+        coded.bytes.shrink_to_fit();
+        coded.blocks.shrink_to_fit();
+        coded
     }
 
     /// # Panics
     /// If there is no such text.
     pub(crate) fn get(&self, index: usize) -> String {
-        assert!(index < self.len, "word {index} of {}", self.len);
+        assert!(index < self.len, "string {index} of {}", self.len);
         let mut at = self.blocks[index / BLOCK] as usize;
         let mut text = Vec::new();
         for _ in 0..=index % BLOCK {
@@ -58,7 +58,7 @@ impl FrontCoded {
         })
     }
 
-    /// Makes `text` the text at `at`, from the one before it, and moves on.
+    /// Turns `text` from the previous string into the one at `at`, and advances.
     fn next(&self, at: &mut usize, text: &mut Vec<u8>) {
         let (shared, more) = (take(&self.bytes, at), take(&self.bytes, at));
         text.truncate(shared);
@@ -71,12 +71,12 @@ impl FrontCoded {
     }
 }
 
-/// The bytes of a text that was one before it was written.
+/// The bytes are a string's: only whole strings were stored.
 fn whole(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Seven bits a byte, the lowest first.
+/// LEB128: seven bits a byte, the lowest first.
 fn put(bytes: &mut Vec<u8>, mut number: usize) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -103,15 +103,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_back() {
+    fn strings_round_trip() {
         let long = "x".repeat(300);
         let mut texts: Vec<String> = (0..100).map(|n| format!("director: Città {n}")).collect();
         texts.extend([String::new(), "è".to_owned(), "é".to_owned(), long.clone(), format!("{long}y")]);
-        let words = FrontCoded::new(texts.iter().map(String::as_str));
-        assert_eq!(words.iter().collect::<Vec<_>>(), texts);
-        assert!((0..texts.len()).all(|index| words.get(index) == texts[index]));
+        let coded = FrontCoded::new(texts.iter().map(String::as_str));
+        assert_eq!(coded.iter().collect::<Vec<_>>(), texts);
+        assert!((0..texts.len()).all(|index| coded.get(index) == texts[index]));
         let plain: usize = texts.iter().map(String::len).sum();
-        assert!(words.heap_bytes() < plain / 2, "{} of {plain}", words.heap_bytes());
+        assert!(coded.heap_bytes() < plain / 2, "{} of {plain}", coded.heap_bytes());
         assert_eq!(FrontCoded::new([].into_iter()).iter().count(), 0);
     }
 }

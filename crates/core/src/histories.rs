@@ -1,8 +1,8 @@
-//! Everyone's interactions as one compact matrix.
+//! All users' interactions as one compressed sparse row matrix.
 
 use thiserror::Error;
 
-/// Histories that do not fit together.
+/// Columns that do not form histories.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ShapeError {
     /// An item index is not below the number of items.
@@ -33,11 +33,11 @@ pub enum ShapeError {
     },
 }
 
-/// Everyone's history: for each user the items in time order, with ratings and timestamps where there are any.
+/// All users' histories: for each user the items in time order, with ratings and timestamps where there are any.
 ///
-/// A compressed sparse row matrix. Rows may be empty (a user all of whose interactions are held out) and an item may
-/// come again in a row (sequences); cleaning is the business of `data`. Training, validation and test parts of one data
-/// set are three `Histories` with the same users and items.
+/// A compressed sparse row matrix. A row may be empty (all interactions of the user are held out) and may repeat an item
+/// (sequences); `data` cleans. Training, validation and test parts of one data set are three `Histories` with the same
+/// users and items.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histories {
     offsets: Vec<usize>,
@@ -48,14 +48,19 @@ pub struct Histories {
 }
 
 impl Default for Histories {
-    /// Nobody's, of no items.
+    /// No users and no items.
     fn default() -> Self {
-        HistoriesBuilder::new(0, false, false).histories
+        Self::of_items(vec![0], Vec::new(), 0)
     }
 }
 
 impl Histories {
-    /// From raw columns. `ratings` and `times` may be empty: not known.
+    /// Without ratings and times; the offsets must fit.
+    fn of_items(offsets: Vec<usize>, items: Vec<u32>, catalog_size: usize) -> Self {
+        Self { offsets, items, ratings: Vec::new(), times: Vec::new(), catalog_size }
+    }
+
+    /// From raw columns. `ratings` and `times` may be empty.
     ///
     /// # Errors
     /// If the columns do not fit together.
@@ -67,8 +72,7 @@ impl Histories {
         catalog_size: usize,
     ) -> Result<Self, ShapeError> {
         let interactions = items.len();
-        let rises =
-            offsets.is_sorted() && offsets.first() == Some(&0) && offsets.last() == Some(&interactions);
+        let rises = offsets.is_sorted() && offsets.first() == Some(&0) && offsets.last() == Some(&interactions);
         if !rises {
             return Err(ShapeError::Offsets { interactions });
         }
@@ -148,12 +152,12 @@ impl Histories {
         &self.items
     }
 
-    /// All ratings, user after user; empty if not known.
+    /// All ratings, user after user; empty if the set has none.
     pub fn ratings(&self) -> &[f32] {
         &self.ratings
     }
 
-    /// All timestamps, user after user; empty if not known.
+    /// All timestamps, user after user; empty if the set has none.
     pub fn times(&self) -> &[i64] {
         &self.times
     }
@@ -180,36 +184,24 @@ impl Histories {
         let mut users = vec![0; self.items.len()];
         for user in 0..self.users() {
             for &item in self.of(user) {
-                let place = &mut next[item as usize];
-                users[*place] = user as u32;
-                *place += 1;
+                let slot = &mut next[item as usize];
+                users[*slot] = user as u32;
+                *slot += 1;
             }
         }
-        Histories {
-            offsets,
-            items: users,
-            ratings: Vec::new(),
-            times: Vec::new(),
-            catalog_size: self.users(),
-        }
+        Self::of_items(offsets, users, self.users())
     }
 
-    /// The same with each user's items ascending and no ratings or timestamps: for look-ups by binary search.
+    /// A copy with each user's items ascending, without ratings and timestamps: for binary search.
     pub fn sorted(&self) -> Histories {
         let mut items = self.items.clone();
         for user in 0..self.users() {
             items[self.range(user)].sort_unstable();
         }
-        Histories {
-            offsets: self.offsets.clone(),
-            items,
-            ratings: Vec::new(),
-            times: Vec::new(),
-            catalog_size: self.catalog_size,
-        }
+        Self::of_items(self.offsets.clone(), items, self.catalog_size)
     }
 
-    /// The same with each user's items ascending, each once, and no ratings or timestamps.
+    /// A copy with each user's items ascending and distinct, without ratings and timestamps.
     pub fn deduplicated(&self) -> Histories {
         let sorted = self.sorted();
         let mut offsets = Vec::with_capacity(sorted.users() + 1);
@@ -220,22 +212,6 @@ impl Histories {
             offsets.push(items.len());
         }
         Histories { offsets, items, ..sorted }
-    }
-
-    /// Drops ratings and timestamps, for models that do not look at them.
-    #[must_use]
-    pub fn without_ratings_and_times(mut self) -> Histories {
-        self.ratings = Vec::new();
-        self.times = Vec::new();
-        self
-    }
-
-    /// Bytes held on the heap.
-    pub fn heap_bytes(&self) -> usize {
-        self.offsets.capacity() * size_of::<usize>()
-            + self.items.capacity() * size_of::<u32>()
-            + self.ratings.capacity() * size_of::<f32>()
-            + self.times.capacity() * size_of::<i64>()
     }
 }
 
@@ -248,19 +224,13 @@ pub struct HistoriesBuilder {
 }
 
 impl HistoriesBuilder {
-    /// For a catalog of this size; says which extra columns will be kept.
+    /// For a catalog of this size; states which of the other columns are stored.
     pub fn new(catalog_size: usize, with_ratings: bool, with_times: bool) -> Self {
-        let histories = Histories {
-            offsets: vec![0],
-            items: Vec::new(),
-            ratings: Vec::new(),
-            times: Vec::new(),
-            catalog_size,
-        };
+        let histories = Histories::of_items(vec![0], Vec::new(), catalog_size);
         Self { histories, with_ratings, with_times }
     }
 
-    /// Adds an interaction to the current user; a column that is not kept is ignored.
+    /// Adds an interaction to the current user; a column that is not stored is ignored.
     ///
     /// # Errors
     /// If the item is not in the catalog.
@@ -279,17 +249,17 @@ impl HistoriesBuilder {
         Ok(())
     }
 
-    /// Closes the current user (who may have nothing) and begins the next.
+    /// Ends the current user, who may have no interaction, and begins the next.
     pub fn end_user(&mut self) {
         self.histories.offsets.push(self.histories.items.len());
     }
 
-    /// The histories of all users that were closed.
+    /// The histories of all users that were ended.
     pub fn finish(mut self) -> Histories {
-        let closed = self.histories.offsets[self.histories.users()];
-        self.histories.items.truncate(closed);
-        self.histories.ratings.truncate(closed);
-        self.histories.times.truncate(closed);
+        let ended = self.histories.offsets[self.histories.users()];
+        self.histories.items.truncate(ended);
+        self.histories.ratings.truncate(ended);
+        self.histories.times.truncate(ended);
         self.histories
     }
 }
@@ -300,7 +270,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn wrong_shapes_are_named() {
+    fn rejects_columns_that_do_not_fit() {
         let wrong = Histories::from_lists(&[vec![0], vec![1, 7]], 3);
         assert_eq!(wrong, Err(ShapeError::ItemOutOfRange { user: 1, item: 7, items: 3 }));
         let wrong = Histories::from_columns(vec![0, 2, 1], vec![0], vec![], vec![], 1);
@@ -310,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_user_is_not_part_of_the_result() {
+    fn drops_a_user_that_was_not_ended() {
         let mut builder = HistoriesBuilder::new(3, true, false);
         builder.push(2, 4.0, 0).unwrap();
         builder.end_user();
@@ -324,7 +294,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn transposing_twice_sorts(lists in prop::collection::vec(prop::collection::vec(0u32..9, 0..12), 0..10)) {
+        fn transposing_twice_sorts_rows(lists in prop::collection::vec(prop::collection::vec(0u32..9, 0..12), 0..10)) {
             let all = Histories::from_lists(&lists, 9).unwrap();
             prop_assert_eq!(all.transposed().transposed(), all.sorted());
             let counts = all.popularity();

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Images that do not fit together.
+/// Images of which sizes, pixels and labels do not fit together.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ImagesError {
     /// A size or the number of classes is 0 or too large.
@@ -43,14 +43,14 @@ pub enum ImagesError {
 
 /// Labelled images of one size, one byte a value: channels x height x width, one image after the other.
 ///
-/// In a federation of image classifiers these take the place of the catalog: a device's history lists the images it has.
+/// In a federation of image classifiers these replace the catalog: a client's history lists its images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
     shape: [usize; 3],
     classes: usize,
     pixels: Vec<u8>,
     labels: Vec<u8>,
-    /// One an image; empty where nothing is said about it.
+    /// One per image; empty if unknown.
     sharp: Vec<bool>,
 }
 
@@ -59,12 +59,7 @@ impl Images {
     ///
     /// # Errors
     /// If sizes are 0, pixels do not fit the labels, or a label is too large.
-    pub fn new(
-        shape: [usize; 3],
-        classes: usize,
-        pixels: Vec<u8>,
-        labels: Vec<u8>,
-    ) -> Result<Self, ImagesError> {
+    pub fn new(shape: [usize; 3], classes: usize, pixels: Vec<u8>, labels: Vec<u8>) -> Result<Self, ImagesError> {
         let [channels, height, width] = shape;
         let values = channels.checked_mul(height).and_then(|values| values.checked_mul(width));
         let expected = values.and_then(|values| values.checked_mul(labels.len()));
@@ -82,19 +77,14 @@ impl Images {
         Ok(Self { shape, classes, pixels, labels, sharp: Vec::new() })
     }
 
-    /// The same with a word on each image: whether it is sharp.
+    /// Adds whether each image is sharp.
     ///
     /// # Errors
-    /// If there is not one word an image.
+    /// If there is not one value per image.
     pub fn with_sharpness(mut self, sharp: Vec<bool>) -> Result<Self, ImagesError> {
         let (found, images) = (sharp.len(), self.len());
         if found != images {
-            return Err(ImagesError::Column {
-                column: "marks of sharpness",
-                found,
-                expected: images,
-                images,
-            });
+            return Err(ImagesError::Column { column: "sharpness values", found, expected: images, images });
         }
         self.sharp = sharp;
         Ok(self)
@@ -143,7 +133,7 @@ impl Images {
         &self.labels
     }
 
-    /// Whether an image is sharp; one of which nothing is said counts as sharp.
+    /// Whether an image is sharp; unknown counts as sharp.
     pub fn is_sharp(&self, image: usize) -> bool {
         self.sharp.get(image).copied().unwrap_or(true)
     }
@@ -154,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_together_is_named() {
+    fn rejects_pixels_and_labels_that_do_not_fit() {
         let of = |shape, classes, pixels: usize, labels: &[u8]| {
             Images::new(shape, classes, vec![0; pixels], labels.to_vec())
         };

@@ -1,52 +1,12 @@
-//! Mathematics with the same bits everywhere, and the few vector kernels that the models share.
+//! Deterministic mathematics, and the vector kernels that the models share.
 //!
-//! A platform's `exp` and `ln` may differ in the last bit from another's; a model trained on a phone, in a browser and
-//! in the simulator must not. Sums of products use eight lanes in a fixed order, which compilers turn into vector
-//! instructions of any width without changing the result.
+//! The `exp` and `ln` of two platforms may differ in the last bit; a model trained on a phone, in a browser and in the
+//! simulator must not. Elementary functions therefore come from `libm`. Sums of products use eight lanes in a fixed
+//! order, which compilers turn into vector instructions of any width without changing the result.
 
 use crate::{SimdKernel, simd_dispatch};
 
-/// Natural logarithm.
-#[inline]
-pub fn ln(x: f64) -> f64 {
-    libm::log(x)
-}
-
-/// e^x.
-#[inline]
-pub fn exp(x: f64) -> f64 {
-    libm::exp(x)
-}
-
-/// Base-2 logarithm.
-#[inline]
-pub fn log2(x: f64) -> f64 {
-    libm::log2(x)
-}
-
-/// x^y.
-#[inline]
-pub fn pow(x: f64, y: f64) -> f64 {
-    libm::pow(x, y)
-}
-
-/// sin x.
-#[inline]
-pub fn sin(x: f64) -> f64 {
-    libm::sin(x)
-}
-
-/// cos x.
-#[inline]
-pub fn cos(x: f64) -> f64 {
-    libm::cos(x)
-}
-
-/// Hyperbolic tangent.
-#[inline]
-pub fn tanh(x: f64) -> f64 {
-    libm::tanh(x)
-}
+pub use libm::{cos, exp, log as ln, log2, pow, sin, tanh};
 
 /// e^x in f32 within 2 units in the last place, written so that loops over it vectorise.
 ///
@@ -158,7 +118,7 @@ pub fn add(y: &mut [f32], x: &[f32]) {
     }
 }
 
-/// Reads all before it writes, so that compilers need not fear that the two overlap.
+/// Reads everything before it writes, so that the compiler need not assume that the two overlap.
 #[inline(always)]
 fn add_lanes<const L: usize>(y: &mut [f32; L], x: &[f32; L]) {
     let mut sum = *y;
@@ -168,8 +128,8 @@ fn add_lanes<const L: usize>(y: &mut [f32; L], x: &[f32; L]) {
     *y = sum;
 }
 
-/// Whether no value is infinite or not a number. Looks at every value instead of stopping at the first bad one: that is
-/// what runs in whole vectors.
+/// Whether no value is infinite or not a number. Examines every value instead of stopping at the first bad one, so that it
+/// vectorises.
 #[inline]
 pub fn all_finite(values: &[f32]) -> bool {
     if values.len() < 64 { Finite(values).run() } else { simd_dispatch(Finite(values)) }
@@ -182,8 +142,8 @@ impl SimdKernel for Finite<'_> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        // What is not finite makes a sum so, and nothing makes it finite again. A sum of large values may become so by
-        // itself; then each is looked at. Many lanes, so that sums need not wait for each other.
+        // A value that is not finite makes its sum not finite, whatever follows. A sum of large values may also overflow;
+        // then each value is checked. Many lanes, so that the sums are independent.
         let (blocks, rest) = self.0.as_chunks::<64>();
         let (fours, rest) = rest.as_chunks::<4>();
         let mut lanes = [0.0f32; 64];
@@ -214,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exp_f32_is_close_everywhere_and_saturates() {
+    fn exp_f32_is_accurate_and_saturates() {
         let mut worst = 0.0f64;
         for step in -86_000..88_000 {
             let x = step as f32 * 1e-3;
@@ -226,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn tanh_f32_is_close_everywhere_odd_and_saturates() {
+    fn tanh_f32_is_accurate_odd_and_saturates() {
         let mut worst = 0.0f64;
         for step in 1..20_000 {
             let x = step as f32 * 5e-4;
@@ -248,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_value_is_found_wherever_it_is() {
+    fn all_finite_finds_one_bad_value_anywhere() {
         for length in [0, 1, 3, 21, 42, 64, 100] {
             let mut values: Vec<f32> = (0..length).map(|n| f32::MAX * (n as f32 - 50.0).signum()).collect();
             assert!(all_finite(&values), "{length}");

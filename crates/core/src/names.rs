@@ -1,6 +1,6 @@
 //! Many strings in one allocation: the ids and titles of a data set.
 
-/// A list of strings kept in one buffer: 4 bytes and its text for each, instead of 24 bytes and an allocation.
+/// A list of strings in one buffer: 4 bytes and the text for each, instead of 24 bytes and an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     text: String,
@@ -19,8 +19,7 @@ impl Names {
     /// If all strings together would pass 4 GiB.
     pub fn push(&mut self, name: &str) -> usize {
         self.text.push_str(name);
-        let end =
-            u32::try_from(self.text.len()).unwrap_or_else(|_| panic!("names hold at most 4 GiB of text"));
+        let end = u32::try_from(self.text.len()).unwrap_or_else(|_| panic!("names hold at most 4 GiB of text"));
         self.ends.push(end);
         self.ends.len() - 1
     }
@@ -47,7 +46,7 @@ impl Names {
         (0..self.len()).map(|index| &self[index])
     }
 
-    /// The index of `name` by linear search; for a look-up by a person, not for loops.
+    /// The index of `name` by linear search; not for loops.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.iter().position(|candidate| candidate == name)
     }
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_empty_and_multibyte_strings_apart() {
+    fn stores_empty_and_multibyte_strings() {
         let names: Names = ["", "Città", "", "x"].into_iter().collect();
         assert_eq!(names.iter().collect::<Vec<_>>(), ["", "Città", "", "x"]);
         assert_eq!(names.position("x"), Some(3));

@@ -6,9 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A stream of random numbers, fully determined by a seed and the path of labels that led to it.
 ///
-/// Independent work draws from its own stream (`rng.stream("user", 17)`), so results do not depend on the order in
-/// which the work is done. Distributions are written out here instead of taken from a crate whose next version may
-/// draw them otherwise.
+/// Independent work draws from its own stream (`rng.stream("user", 17)`), so results do not depend on the order of the
+/// work. Distributions are implemented here because a new version of a crate might draw them differently.
 ///
 /// ```
 /// use sottovoce_core::Rng;
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_fixed_for_all_time() {
+    fn streams_never_change() {
         let mut rng = Rng::new(42);
         let drawn = [rng.next_u64(), rng.stream("a", 1).next_u64(), rng.stream("b", 1).next_u64()];
         assert_eq!(drawn, FIXED, "streams changed: every stored result would change with them");
@@ -148,7 +147,7 @@ mod tests {
     const FIXED: [u64; 3] = [17_050_540_545_346_152_548, 721_485_937_006_864_646, 2_066_000_455_014_099_445];
 
     #[test]
-    fn normal_and_exponential_have_their_moments() {
+    fn normal_and_exponential_have_the_right_moments() {
         let mut rng = Rng::new(1);
         let n = 200_000;
         let (mut sum, mut square, mut waiting) = (0.0, 0.0, 0.0);
@@ -159,13 +158,11 @@ mod tests {
             waiting += rng.exponential();
         }
         let n = f64::from(n);
-        assert!(
-            (sum / n).abs() < 0.01 && (square / n - 1.0).abs() < 0.02 && (waiting / n - 1.0).abs() < 0.01
-        );
+        assert!((sum / n).abs() < 0.01 && (square / n - 1.0).abs() < 0.02 && (waiting / n - 1.0).abs() < 0.01);
     }
 
     #[test]
-    fn shuffling_reaches_every_order_about_equally() {
+    fn shuffle_is_uniform() {
         let mut rng = Rng::new(3);
         let mut seen = std::collections::HashMap::new();
         for _ in 0..6000 {

@@ -1,26 +1,26 @@
-//! Running hot loops with the widest vector instructions of the machine.
+//! SIMD dispatch: hot loops run with the widest vector instructions of the machine.
 
-/// Work whose hot loops are to be compiled for several instruction sets. Mark [`run`](Self::run) and all it calls
-/// in a loop as `#[inline(always)]`; what is not inlined runs as compiled for the oldest machine.
+/// A kernel whose loops are compiled for several instruction sets. Mark [`run`](Self::run) and everything it calls in a
+/// loop as `#[inline(always)]`: code that is not inlined is compiled for the baseline only.
 pub trait SimdKernel {
-    /// What comes out.
+    /// The result.
     type Output;
 
-    /// Does it.
+    /// Runs the loops.
     fn run(self) -> Self::Output;
 }
 
-/// Does work with the instructions that this machine has. The result has the same bits on all of them: lanes are
-/// written out in the source, and no multiplication is fused with an addition.
+/// Runs a kernel with the instructions that this machine has. The result has the same bits on all of them: lanes are
+/// explicit in the source, and no multiplication is fused with an addition.
 #[inline]
-pub fn simd_dispatch<W: SimdKernel>(work: W) -> W::Output {
+pub fn simd_dispatch<K: SimdKernel>(kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     if *modern::FOUND {
-        // SAFETY: the processor has every feature that `with_all` asks for.
+        // SAFETY: the processor has every feature that `with_all` enables.
         #[allow(unsafe_code)]
-        return unsafe { modern::with_all(work) };
+        return unsafe { modern::with_all(kernel) };
     }
-    work.run()
+    kernel.run()
 }
 
 /// x86 processors since about 2013.
@@ -34,8 +34,8 @@ mod modern {
         LazyLock::new(|| has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt"));
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn with_all<W: SimdKernel>(work: W) -> W::Output {
-        work.run()
+    pub(super) fn with_all<K: SimdKernel>(kernel: K) -> K::Output {
+        kernel.run()
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_the_same_bits_as_plain_code() {
+    fn dispatched_kernels_give_the_same_bits() {
         let mut rng = crate::Rng::new(9);
         for length in 0..100 {
             let (mut a, mut b) = (vec![0.0; length], vec![0.0; length]);

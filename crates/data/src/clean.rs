@@ -1,9 +1,9 @@
-//! Cleaning: what counts as an interaction, and who has enough of them.
+//! Cleaning: rating threshold, repeated pairs, k-core, minimum history length.
 
 use crate::interactions::{Interactions, group};
 use serde::Serialize;
 
-/// What becomes of a (user, item) pair that comes again.
+/// What happens to repeated (user, item) pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repeats {
     /// The earliest interaction stays (by time, then input order): for top-N models.
@@ -18,7 +18,7 @@ pub enum Repeats {
 pub struct Cleaning {
     /// Keep interactions with at least this rating; without ratings in the set, all are kept.
     pub threshold: Option<f32>,
-    /// What becomes of repeated pairs.
+    /// What happens to repeated pairs.
     pub repeats: Repeats,
     /// Keep the largest part in which every user and every item has at least this many interactions.
     pub k_core: Option<usize>,
@@ -26,9 +26,9 @@ pub struct Cleaning {
     pub min_interactions: Option<usize>,
 }
 
-/// How much each step took away.
+/// How much each step removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CleaningNotes {
+pub struct CleaningReport {
     /// Interactions before cleaning.
     pub before: usize,
     /// Interactions below the threshold.
@@ -43,15 +43,15 @@ pub struct CleaningNotes {
     pub of_sparse_users: usize,
     /// Users who are left with nothing.
     pub users_dropped: usize,
-    /// Items that nobody has any more.
+    /// Items without interactions.
     pub items_dropped: usize,
     /// Interactions that are left.
     pub after: usize,
 }
 
-impl CleaningNotes {
-    /// What was left out and why, one sentence each; nothing if nothing was.
-    pub fn lines(&self) -> Vec<String> {
+impl CleaningReport {
+    /// What was removed and why, one sentence each; empty if nothing was.
+    pub fn messages(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut say = |count: usize, why: &str| {
             if count > 0 {
@@ -72,30 +72,30 @@ impl CleaningNotes {
 /// Cleans interactions: threshold, repeated pairs, k-core, sparse users; then drops users and items without any.
 ///
 /// The interactions that are left keep their order; users and items keep theirs, which is canonical.
-pub fn clean(interactions: Interactions, how: &Cleaning) -> (Interactions, CleaningNotes) {
-    let mut notes = CleaningNotes { before: interactions.len(), ..CleaningNotes::default() };
+pub fn clean(interactions: Interactions, how: &Cleaning) -> (Interactions, CleaningReport) {
+    let mut report = CleaningReport { before: interactions.len(), ..CleaningReport::default() };
     let mut keep = vec![true; interactions.len()];
     if let Some(threshold) = how.threshold {
-        notes.threshold_without_ratings = interactions.rating.is_empty();
-        notes.below_threshold = drop_below(&interactions, threshold, &mut keep);
+        report.threshold_without_ratings = interactions.rating.is_empty();
+        report.below_threshold = drop_below(&interactions, threshold, &mut keep);
     }
     if how.repeats == Repeats::Once {
-        notes.repeated = drop_repeats(&interactions, &mut keep);
+        report.repeated = drop_repeats(&interactions, &mut keep);
     }
     if let Some(k) = how.k_core {
-        notes.outside_core = drop_outside_core(&interactions, k, &mut keep);
+        report.outside_core = drop_outside_core(&interactions, k, &mut keep);
     }
     if let Some(least) = how.min_interactions {
-        notes.of_sparse_users = drop_sparse_users(&interactions, least, &mut keep);
+        report.of_sparse_users = drop_sparse_users(&interactions, least, &mut keep);
     }
     let rows: Vec<u32> = (0..keep.len() as u32).filter(|&row| keep[row as usize]).collect();
     let (users, items) = (interactions.users.len(), interactions.catalog.len());
     let left = interactions.select(&rows);
     drop(interactions);
-    notes.users_dropped = users - left.users.len();
-    notes.items_dropped = items - left.catalog.len();
-    notes.after = left.len();
-    (left, notes)
+    report.users_dropped = users - left.users.len();
+    report.items_dropped = items - left.catalog.len();
+    report.after = left.len();
+    (left, report)
 }
 
 fn drop_below(all: &Interactions, threshold: f32, keep: &mut [bool]) -> usize {
@@ -135,11 +135,10 @@ fn drop_repeats(all: &Interactions, keep: &mut [bool]) -> usize {
     dropped
 }
 
-/// Peels off whoever has fewer than `k`, user or item, until nobody does. Every interaction is visited at most twice.
+/// Removes users and items with fewer than `k` until there are none. Every interaction is visited at most twice.
 fn drop_outside_core(all: &Interactions, k: usize, keep: &mut [bool]) -> usize {
     let (by_user, by_item) = (group(&all.user, all.users.len()), group(&all.item, all.catalog.len()));
-    let mut degrees =
-        [degrees(&all.user, all.users.len(), keep), degrees(&all.item, all.catalog.len(), keep)];
+    let mut degrees = [degrees(&all.user, all.users.len(), keep), degrees(&all.item, all.catalog.len(), keep)];
     let mut waiting: Vec<(usize, u32)> = Vec::new();
     for side in 0..2 {
         let few = degrees[side].iter().enumerate().filter(|(_, degree)| (1..k).contains(*degree));

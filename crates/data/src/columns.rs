@@ -1,13 +1,13 @@
-//! Which column is what: told by the user, or by the names in a header.
+//! Which column holds what: as the user states, or by the names in a header.
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::text::plain;
 use std::str::FromStr;
 
-/// One column, by place or by name.
+/// One column, by index or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// The column at this place, from 0.
+    /// The column at this index, from 0.
     At(usize),
     /// The column of this name in the header.
     Named(String),
@@ -27,7 +27,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Whether any column is asked for by name, so that there must be a header.
+    /// Whether any column is given by name, so that there must be a header.
     pub(crate) fn by_name(&self) -> bool {
         let named = |column: &Column| matches!(column, Column::Named(_));
         let optional = |column: &Option<Column>| column.as_ref().is_some_and(named);
@@ -38,14 +38,15 @@ impl Columns {
 impl FromStr for Columns {
     type Err = DataError;
 
-    fn from_str(text: &str) -> Result<Self, DataError> {
-        let wrong = || DataError::Specification {
-            what: "columns",
-            text: text.to_owned(),
-            expected:
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            DataError::Specification(
+                "columns",
+                text.to_owned(),
                 "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN], a column being a place from 0 or a \
                        name"
                     .to_owned(),
+            )
         };
         let (mut user, mut item, mut rating, mut time) = (None, None, None, None);
         for part in text.split(',') {
@@ -67,9 +68,9 @@ impl FromStr for Columns {
     }
 }
 
-/// What a column of a header may hold.
+/// What a column may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum ColumnRole {
     User,
     Item,
     Rating,
@@ -78,133 +79,40 @@ pub(crate) enum Meaning {
     Category,
 }
 
-/// Names under which columns go in public data sets, in [`plain`] form, the more telling first.
-const NAMES: [(Meaning, &[&str]); 6] = [
-    (
-        Meaning::User,
-        &[
-            "user",
-            "userid",
-            "uid",
-            "useridx",
-            "usersha1",
-            "username",
-            "reviewerid",
-            "customerid",
-            "customer",
-            "profileid",
-            "memberid",
-            "visitorid",
-            "personid",
-            "person",
-            "accountid",
-            "playerid",
-            "clientid",
-            "reader",
-            "readerid",
-            "sessionid",
-            "session",
-        ],
-    ),
-    (
-        Meaning::Item,
-        &[
-            "item",
-            "itemid",
-            "iid",
-            "itemidx",
-            "movie",
-            "movieid",
-            "artist",
-            "artistid",
-            "artmbid",
-            "venue",
-            "venueid",
-            "article",
-            "articleid",
-            "vroot",
-            "parentasin",
-            "asin",
-            "product",
-            "productid",
-            "book",
-            "bookid",
-            "isbn",
-            "work",
-            "workid",
-            "business",
-            "businessid",
-            "song",
-            "songid",
-            "track",
-            "trackid",
-            "poi",
-            "poiid",
-            "location",
-            "locationid",
-            "news",
-            "newsid",
-            "anime",
-            "animeid",
-            "game",
-            "gameid",
-            "gmapid",
-            "recipe",
-            "recipeid",
-            "podcastid",
-            "page",
-            "imdbid",
-        ],
-    ),
-    (
-        Meaning::Rating,
-        &[
-            "rating",
-            "ratings",
-            "ratingvalue",
-            "overall",
-            "stars",
-            "score",
-            "weight",
-            "plays",
-            "playcount",
-            "listens",
-            "listeningcount",
-            "count",
-            "preference",
-            "rate",
-            "value",
-        ],
-    ),
-    (
-        Meaning::Time,
-        &[
-            "timestamp",
-            "time",
-            "ts",
-            "unixreviewtime",
-            "unixtime",
-            "utctime",
-            "datetime",
-            "date",
-            "day",
-            "createdat",
-            "dateadded",
-            "reviewtime",
-            "eventtime",
-            "timestamps",
-        ],
-    ),
-    (Meaning::Title, &["title", "name", "artname", "movietitle", "artistname", "productname", "itemtitle"]),
-    (
-        Meaning::Category,
-        &["categories", "category", "genres", "genre", "class", "tags", "venuecategory", "types", "type"],
-    ),
+/// Column names of public data sets, in [`plain`] form, the most specific first.
+#[rustfmt::skip]
+const NAMES: [(ColumnRole, &[&str]); 6] = [
+    (ColumnRole::User, &[
+        "user", "userid", "uid", "useridx", "usersha1", "username", "reviewerid", "customerid", "customer",
+        "profileid", "memberid", "visitorid", "personid", "person", "accountid", "playerid", "clientid",
+        "reader", "readerid", "sessionid", "session",
+    ]),
+    (ColumnRole::Item, &[
+        "item", "itemid", "iid", "itemidx", "movie", "movieid", "artist", "artistid", "artmbid", "venue",
+        "venueid", "article", "articleid", "vroot", "parentasin", "asin", "product", "productid", "book",
+        "bookid", "isbn", "work", "workid", "business", "businessid", "song", "songid", "track", "trackid",
+        "poi", "poiid", "location", "locationid", "news", "newsid", "anime", "animeid", "game", "gameid",
+        "gmapid", "recipe", "recipeid", "podcastid", "page", "imdbid",
+    ]),
+    (ColumnRole::Rating, &[
+        "rating", "ratings", "ratingvalue", "overall", "stars", "score", "weight", "plays", "playcount",
+        "listens", "listeningcount", "count", "preference", "rate", "value",
+    ]),
+    (ColumnRole::Time, &[
+        "timestamp", "time", "ts", "unixreviewtime", "unixtime", "utctime", "datetime", "date", "day",
+        "createdat", "dateadded", "reviewtime", "eventtime", "timestamps",
+    ]),
+    (ColumnRole::Title, &[
+        "title", "name", "artname", "movietitle", "artistname", "productname", "itemtitle",
+    ]),
+    (ColumnRole::Category, &[
+        "categories", "category", "genres", "genre", "class", "tags", "venuecategory", "types", "type",
+    ]),
 ];
 
-/// The place of the column with that meaning: the first of its names that the header has.
-pub(crate) fn find(header: &[String], meaning: Meaning) -> Option<usize> {
-    let (_, names) = NAMES.iter().find(|(of, _)| *of == meaning)?;
+/// The index of the column with that role: the first of its names that the header has.
+pub(crate) fn find(header: &[String], role: ColumnRole) -> Option<usize> {
+    let (_, names) = NAMES.iter().find(|(of, _)| *of == role)?;
     names.iter().find_map(|name| header.iter().position(|column| column_name(column) == **name))
 }
 
@@ -215,31 +123,57 @@ fn column_name(column: &str) -> String {
 
 /// Whether a row names both users and items: then it is a header.
 pub(crate) fn is_header(fields: &[String]) -> bool {
-    find(fields, Meaning::User).is_some() && find(fields, Meaning::Item).is_some()
+    ColumnIndices::of_header(fields).is_some()
 }
 
-/// The place of an asked-for column.
-pub(crate) fn place(
-    column: &Column,
-    header: &[String],
-    width: usize,
-    file: &str,
-) -> Result<usize, DataError> {
-    let found = match column {
-        Column::At(place) => (*place < width).then_some(*place),
-        Column::Named(name) => header
-            .iter()
-            .position(|column| column == name)
-            .or_else(|| header.iter().position(|column| column_name(column) == plain(name))),
+/// The indices of the columns of interactions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ColumnIndices {
+    pub(crate) user: usize,
+    pub(crate) item: usize,
+    pub(crate) rating: Option<usize>,
+    pub(crate) time: Option<usize>,
+}
+
+impl ColumnIndices {
+    /// The columns that were asked for, in rows of `width` fields; the header may be empty.
+    pub(crate) fn asked(columns: &Columns, header: &[String], width: usize, file: &str) -> Result<Self> {
+        let at = |column: &Column| index_of(column, header, width, file);
+        Ok(Self {
+            user: at(&columns.user)?,
+            item: at(&columns.item)?,
+            rating: columns.rating.as_ref().map(at).transpose()?,
+            time: columns.time.as_ref().map(at).transpose()?,
+        })
+    }
+
+    /// The columns that a header names; `None` if it names no users or no items.
+    pub(crate) fn of_header(header: &[String]) -> Option<Self> {
+        let find = |role| find(header, role);
+        Some(Self {
+            user: find(ColumnRole::User)?,
+            item: find(ColumnRole::Item)?,
+            rating: find(ColumnRole::Rating),
+            time: find(ColumnRole::Time),
+        })
+    }
+}
+
+fn index_of(column: &Column, header: &[String], width: usize, file: &str) -> Result<usize> {
+    let (found, shown) = match column {
+        Column::At(index) => ((*index < width).then_some(*index), index.to_string()),
+        Column::Named(name) => {
+            let exact = header.iter().position(|column| column == name);
+            let found = exact.or_else(|| header.iter().position(|column| column_name(column) == plain(name)));
+            (found, name.clone())
+        }
     };
-    let shown = if header.is_empty() { format!("{width} without names") } else { header.join(", ") };
-    found.ok_or_else(|| DataError::NoColumn {
-        file: file.to_owned(),
-        column: match column {
-            Column::At(place) => place.to_string(),
-            Column::Named(name) => name.clone(),
-        },
-        found: shown,
+    found.ok_or_else(|| {
+        DataError::NoColumn(
+            file.to_owned(),
+            shown,
+            if header.is_empty() { format!("{width} without names") } else { header.join(", ") },
+        )
     })
 }
 
@@ -252,18 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_public_sets_are_understood() {
-        for text in
-            ["userId movieId rating", "user_id:token item_id:token", "userID artistID weight", "user vroot"]
-        {
+    fn recognises_headers_of_public_datasets() {
+        for text in ["userId movieId rating", "user_id:token item_id:token", "userID artistID weight", "user vroot"] {
             assert!(is_header(&header(text)), "{text}");
         }
         assert!(!is_header(&header("1 2 3")) && !is_header(&header("item title")));
-        assert_eq!(find(&header("asin user_id parent_asin"), Meaning::Item), Some(2));
+        assert_eq!(find(&header("asin user_id parent_asin"), ColumnRole::Item), Some(2));
     }
 
     #[test]
-    fn columns_are_read_from_text() {
+    fn parses_column_specifications() {
         let columns: Columns = "user=1, item=song,time=0".parse().unwrap();
         assert_eq!((&columns.user, &columns.rating), (&Column::At(1), &None));
         assert_eq!(columns.item, Column::Named("song".into()));

@@ -1,13 +1,13 @@
-//! What a data set is like, in numbers.
+//! Statistics of a data set.
 
 use crate::date;
 use crate::fingerprint::fingerprint;
 use crate::format::Format;
 use crate::interactions::{Dataset, Interactions, group};
-use crate::notes::Notes;
+use crate::load_report::LoadReport;
 use serde::Serialize;
 
-/// A data set in numbers. Interactions are counted as they stand, repeated pairs included.
+/// Statistics of a data set. Repeated pairs are counted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
     /// What the set is called.
@@ -16,13 +16,13 @@ pub struct Description {
     pub format: Format,
     /// Users.
     pub users: usize,
-    /// Items that somebody met.
+    /// Items with interactions.
     pub items: usize,
     /// Interactions.
     pub interactions: usize,
     /// Interactions / (users * items).
     pub density: f64,
-    /// Whether the set says when.
+    /// Whether the set has timestamps.
     pub timestamps: bool,
     /// The first moment, in seconds since 1970.
     pub first_time: Option<i64>,
@@ -34,7 +34,7 @@ pub struct Description {
     pub last_date: Option<String>,
     /// The ratings, if there are any.
     pub ratings: Option<Ratings>,
-    /// Interactions of (user, item) pairs that were there before.
+    /// Repeated interactions of a (user, item) pair.
     pub repeats: usize,
     /// Interactions a user.
     pub history: HistoryLengths,
@@ -48,11 +48,12 @@ pub struct Description {
     pub items_with_title: usize,
     /// The [`fingerprint`] of the interactions.
     pub fingerprint: String,
-    /// What was met while loading.
-    pub notes: Notes,
+    /// The report of loading.
+    #[serde(rename = "notes")]
+    pub report: LoadReport,
 }
 
-/// Ratings in numbers.
+/// Statistics of ratings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratings {
     /// The lowest.
@@ -69,18 +70,18 @@ pub struct Ratings {
     pub counts: Vec<(f32, usize)>,
 }
 
-/// How many interactions users have.
+/// Distribution of interactions over users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HistoryLengths {
     /// The fewest.
     pub min: usize,
-    /// A quarter of the users have at most so many.
+    /// 25th percentile.
     pub quarter: usize,
-    /// Half of the users have at most so many.
+    /// Median.
     pub median: usize,
-    /// Three quarters of the users have at most so many.
+    /// 75th percentile.
     pub three_quarters: usize,
-    /// Nine tenths of the users have at most so many.
+    /// 90th percentile.
     pub nine_tenths: usize,
     /// The most.
     pub max: usize,
@@ -88,7 +89,7 @@ pub struct HistoryLengths {
     pub mean: f64,
 }
 
-/// How interactions spread over items.
+/// Distribution of interactions over items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Popularity {
     /// Gini coefficient of the interactions an item: 0 all equal, 1 one item has them all.
@@ -112,7 +113,7 @@ pub struct Popularity {
 /// Describes a loaded set.
 pub fn describe(set: &Dataset) -> Description {
     let mut description = describe_interactions(&set.name, set.format, &set.interactions);
-    description.notes = set.notes.clone();
+    description.report = set.report.clone();
     description
 }
 
@@ -132,8 +133,8 @@ pub fn describe_interactions(name: &str, format: Format, all: &Interactions) -> 
         timestamps: !all.time.is_empty(),
         first_time: first,
         last_time: last,
-        first_date: first.and_then(date::show),
-        last_date: last.and_then(date::show),
+        first_date: first.and_then(date::format_date),
+        last_date: last.and_then(date::format_date),
         ratings: ratings(&all.rating),
         repeats: repeats(all),
         history: history(&counts(&all.user, all.users.len())),
@@ -143,7 +144,7 @@ pub fn describe_interactions(name: &str, format: Format, all: &Interactions) -> 
             .map_or(0, |categories| items.clone().filter(|&item| !categories.of(item).is_empty()).count()),
         items_with_title: items.filter(|&item| all.catalog.title(item).is_some()).count(),
         fingerprint: fingerprint(all),
-        notes: Notes::default(),
+        report: LoadReport::default(),
     }
 }
 

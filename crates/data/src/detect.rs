@@ -1,19 +1,19 @@
-//! Which format a file is in, told by its content and, where content cannot tell, by its name.
+//! Detection of a file's format, by its name and its content.
 
 use crate::columns;
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::fields::Delimiter;
 use crate::files::{Head, unpacked_name};
 use crate::format::Format;
 use crate::layout::{all, amazon_item_first, amazon_user_first};
 use crate::number;
-use crate::sample::Sample;
+use crate::preview::Preview;
 use crate::text::plain;
 
 /// The format of a file.
-pub(crate) fn format_of(name: &str, label: &str, head: &Head, sample: &Sample) -> Result<Format, DataError> {
+pub(crate) fn format_of(name: &str, label: &str, head: &Head, preview: &Preview) -> Result<Format> {
     if head.bytes.is_empty() {
-        return Err(DataError::Empty { file: label.to_owned() });
+        return Err(DataError::Empty(label.to_owned()));
     }
     if head.bytes.starts_with(b"PAR1") {
         return Ok(Format::Parquet);
@@ -21,19 +21,17 @@ pub(crate) fn format_of(name: &str, label: &str, head: &Head, sample: &Sample) -
     if let Some(format) = by_name(&unpacked_name(name)) {
         return Ok(format);
     }
-    let first = sample.lines.first().map_or(&[][..], Vec::as_slice).trim_ascii_start();
+    let first = preview.lines.first().map_or(&[][..], Vec::as_slice).trim_ascii_start();
     match first.first() {
-        None => Err(DataError::NoRows { file: label.to_owned(), lines: 0, skipped: 0 }),
+        None => Err(DataError::NoRows(label.to_owned(), 0, 0)),
         Some(b'{') => Ok(Format::JsonLines),
-        Some(b'[') if !sample.lines.iter().any(|line| line.contains(&b'\t')) => {
-            Err(DataError::Unrecognised {
-                file: label.to_owned(),
-                reason: "one JSON array; JSON is read as lines, one object each".to_owned(),
-            })
-        }
+        Some(b'[') if !preview.lines.iter().any(|line| line.contains(&b'\t')) => Err(DataError::Unrecognised(
+            label.to_owned(),
+            "one JSON array; JSON is read as lines, one object each".to_owned(),
+        )),
         _ if first.starts_with(b"reviews[") => Ok(Format::LibraryThing),
         _ if first.starts_with(b"I,4,\"www.microsoft.com\"") => Ok(Format::MsWeb),
-        _ => Ok(delimited(sample)),
+        _ => Ok(delimited(preview)),
     }
 }
 
@@ -53,24 +51,22 @@ fn by_name(name: &str) -> Option<Format> {
     STARTS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, format)| *format)
 }
 
-fn delimited(sample: &Sample) -> Format {
-    if is_sequences(sample) {
+fn delimited(preview: &Preview) -> Format {
+    if is_sequences(preview) {
         return Format::Sequences;
     }
-    let Some(delimiter) = sample.delimiter() else { return Format::Delimited };
-    let first = sample.first(delimiter);
+    let Some(delimiter) = preview.delimiter() else { return Format::Delimited };
+    let first = preview.first(delimiter);
     if columns::is_header(&first) {
         return of_header(&first);
     }
-    let rows = sample.rows(delimiter, 0);
+    let rows = preview.rows(delimiter);
     match (delimiter, first.len()) {
         (Delimiter::Colons, 4) if is_movietweetings(&rows) => Format::MovieTweetings,
         (Delimiter::Colons, 4) => Format::MovieLens1m,
         (Delimiter::Byte(b'\t'), 8) if all(&rows, 7, is_date) => Format::Foursquare,
         (Delimiter::Byte(b'\t'), 4) => of_four_columns(&rows),
-        (Delimiter::Byte(b','), 4) if amazon_user_first(&rows) || amazon_item_first(&rows) => {
-            Format::AmazonRatings
-        }
+        (Delimiter::Byte(b','), 4) if amazon_user_first(&rows) || amazon_item_first(&rows) => Format::AmazonRatings,
         _ => Format::Delimited,
     }
 }
@@ -87,8 +83,7 @@ fn of_header(header: &[String]) -> Format {
 }
 
 fn of_four_columns(rows: &[Vec<String>]) -> Format {
-    let whole_to =
-        |most: u32| move |text: &str| text.parse().is_ok_and(|value: u32| (1..=most).contains(&value));
+    let whole_to = |most: u32| move |text: &str| text.parse().is_ok_and(|value: u32| (1..=most).contains(&value));
     if all(rows, 2, is_date) {
         Format::FoursquareGlobal
     } else if all(rows, 2, whole_to(13)) && all(rows, 3, whole_to(5)) {
@@ -100,7 +95,7 @@ fn of_four_columns(rows: &[Vec<String>]) -> Format {
     }
 }
 
-/// A date in words or figures, but not a bare number.
+/// A date, but not a bare number.
 fn is_date(text: &str) -> bool {
     text.parse::<f64>().is_err() && number::time(text.as_bytes()).is_some()
 }
@@ -108,36 +103,33 @@ fn is_date(text: &str) -> bool {
 /// The layout is that of MovieLens 1M; ratings go to 10 and IMDb numbers have leading zeros.
 fn is_movietweetings(rows: &[Vec<String>]) -> bool {
     rows.iter().any(|row| {
-        let over_five =
-            row.get(2).and_then(|text| text.parse::<f32>().ok()).is_some_and(|rating| rating > 5.0);
+        let over_five = row.get(2).and_then(|text| text.parse::<f32>().ok()).is_some_and(|rating| rating > 5.0);
         over_five || row.get(1).is_some_and(|item| item.len() > 1 && item.starts_with('0'))
     })
 }
 
 /// Lines of whole numbers with nothing but spaces between, of more fields than a table has, and of many lengths: a table
 /// with a bad line or two is still a table.
-fn is_sequences(sample: &Sample) -> bool {
+fn is_sequences(preview: &Preview) -> bool {
     let digits = |line: &Vec<u8>| line.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ');
-    if !sample.lines.iter().all(digits) {
+    if !preview.lines.iter().all(digits) {
         return false;
     }
-    let widths: Vec<usize> = sample.rows(Delimiter::Blanks, 0).iter().map(Vec::len).collect();
+    let widths: Vec<usize> = preview.rows(Delimiter::Blanks).iter().map(Vec::len).collect();
     let alike = |width| widths.iter().filter(|&&other| other == width).count();
     let most_alike = widths.iter().map(|&width| alike(width)).max().unwrap_or(0);
     widths.iter().any(|&width| width > 4) && most_alike * 5 <= widths.len() * 4
 }
 
-/// Whether a file that nobody pointed at may hold interactions.
-pub(crate) fn may_be_interactions(format: Format, sample: &Sample) -> bool {
+/// Whether a file found in a folder may hold interactions.
+pub(crate) fn may_be_interactions(format: Format, preview: &Preview) -> bool {
     match format {
         Format::Delimited => {
-            let Some(delimiter) = sample.delimiter() else { return false };
-            let first = sample.first(delimiter);
-            columns::is_header(&first) || is_bare_table(&sample.rows(delimiter, 0))
+            let Some(delimiter) = preview.delimiter() else { return false };
+            let first = preview.first(delimiter);
+            columns::is_header(&first) || is_bare_table(&preview.rows(delimiter))
         }
-        Format::JsonLines => {
-            sample.lines.first().is_some_and(|line| crate::readers::json::is_interaction(line))
-        }
+        Format::JsonLines => preview.lines.first().is_some_and(|line| crate::readers::json::is_interaction(line)),
         _ => true,
     }
 }

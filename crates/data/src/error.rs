@@ -1,4 +1,4 @@
-//! What can go wrong with data, said so that the person who has the file can mend it.
+//! Errors of loading and writing data; each names file, line, field and what was expected.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -30,128 +30,65 @@ impl fmt::Display for BadLine {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// Neither a path nor a set that is present under the data folder.
-    #[error("{name}: no such file, folder or data set{searched}{advice}")]
-    NotFound {
-        /// What was asked for.
-        name: String,
-        /// Where it was looked for, ready to print.
-        searched: String,
-        /// Where to get the set and under which terms, or what may have been meant.
-        advice: String,
-    },
-    /// The operating system refused.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file or folder.
-        path: String,
-        /// The reason.
-        source: std::io::Error,
-    },
+    /// Neither a path nor a set that is present under the data folder. Fields: what was asked for; where it was looked
+    /// for, ready to print; where to get the set and under which terms, or what may have been meant.
+    #[error("{0}: no such file, folder or data set{1}{2}")]
+    NotFound(String, String, String),
+    /// The operating system refused. Fields: the file or folder; the reason.
+    #[error("{0}: {1}")]
+    Io(String, #[source] std::io::Error),
     /// A line that is not as its format asks.
     #[error("{0}; bad lines can be skipped and counted on request")]
     BadLine(Box<BadLine>),
-    /// A file of no bytes.
-    #[error("{file}: the file is empty")]
-    Empty {
-        /// The file.
-        file: String,
-    },
-    /// A file without one usable interaction.
-    #[error("{file}: no interactions in it ({lines} lines, {skipped} bad ones skipped)")]
-    NoRows {
-        /// The file.
-        file: String,
-        /// Lines read.
-        lines: u64,
-        /// Bad lines among them.
-        skipped: u64,
-    },
-    /// The content fits no known format.
-    #[error("{file}: cannot tell its format: {reason}")]
-    Unrecognised {
-        /// The file or folder.
-        file: String,
-        /// What was missing.
-        reason: String,
-    },
-    /// A folder with several sets.
-    #[error("{folder}: several data sets in one folder; name one of: {}", candidates.join(", "))]
-    Ambiguous {
-        /// The folder.
-        folder: String,
-        /// The files that could have been meant.
-        candidates: Vec<String>,
-    },
-    /// A column that is asked for and not there.
-    #[error("{file}: no column {column}; the columns are: {found}")]
-    NoColumn {
-        /// The file.
-        file: String,
-        /// The column that is missing.
-        column: String,
-        /// Those that are there.
-        found: String,
-    },
-    /// Files of one set that do not have the same columns.
-    #[error("{file}: {problem}")]
-    Mismatch {
-        /// The file.
-        file: String,
-        /// What differs.
-        problem: String,
-    },
-    /// A Parquet file that cannot be read or written.
-    #[error("{file}: Parquet: {reason}")]
-    Parquet {
-        /// The file.
-        file: String,
-        /// What the Parquet library says.
-        reason: String,
-    },
-    /// More users, items or id text than the 32-bit indices hold.
-    #[error("{file}: too large: {what}")]
-    TooLarge {
-        /// The file.
-        file: String,
-        /// What there is too much of.
-        what: &'static str,
-    },
-    /// A synthetic set that does not exist, or a setting it does not have.
-    #[error("synth:{name}: {reason}")]
-    Synthetic {
-        /// The specification after `synth:`.
-        name: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// An id that the output format cannot hold.
-    #[error(
-        "{path}: {kind} id `{id}` has a tab or line break, which delimited text cannot hold; write Parquet"
-    )]
-    Unwritable {
-        /// The file to be written.
-        path: PathBuf,
-        /// `user` or `item`.
-        kind: &'static str,
-        /// The id, escaped.
-        id: String,
-    },
-    /// A format, column or split specification that cannot be understood.
-    #[error("{what} `{text}`: expected {expected}")]
-    Specification {
-        /// What is being specified.
-        what: &'static str,
-        /// The text given.
-        text: String,
-        /// What is accepted.
-        expected: String,
-    },
+    /// A file of no bytes. Fields: the file.
+    #[error("{0}: the file is empty")]
+    Empty(String),
+    /// A file without one usable interaction. Fields: the file; lines read; bad lines among them.
+    #[error("{0}: no interactions in it ({1} lines, {2} bad ones skipped)")]
+    NoRows(String, u64, u64),
+    /// The content fits no known format. Fields: the file or folder; what was missing.
+    #[error("{0}: cannot tell its format: {1}")]
+    Unrecognised(String, String),
+    /// A folder with several sets. Fields: the folder; the files that could have been meant.
+    #[error("{0}: several data sets in one folder; name one of: {candidates}", candidates = .1.join(", "))]
+    Ambiguous(String, Vec<String>),
+    /// A column that is asked for and not there. Fields: the file; the column that is missing; those that are there.
+    #[error("{0}: no column {1}; the columns are: {2}")]
+    NoColumn(String, String, String),
+    /// Files of one set that do not have the same columns. Fields: the file; what differs.
+    #[error("{0}: {1}")]
+    Mismatch(String, String),
+    /// A Parquet file that cannot be read or written. Fields: the file; the message of the Parquet library.
+    #[error("{0}: Parquet: {1}")]
+    Parquet(String, String),
+    /// More users, items or id text than the 32-bit indices hold. Fields: the file; what there is too much of.
+    #[error("{0}: too large: {1}")]
+    TooLarge(String, &'static str),
+    /// A synthetic set that does not exist, or a setting it does not have. Fields: the specification after `synth:`;
+    /// what is wrong with it.
+    #[error("synth:{0}: {1}")]
+    Synthetic(String, String),
+    /// An id that the output format cannot hold. Fields: the file to be written; `user` or `item`; the id, escaped.
+    #[error("{0}: {1} id `{2}` has a tab or line break, which delimited text cannot hold; write Parquet")]
+    Unwritable(PathBuf, &'static str, String),
+    /// A format, column or split specification that cannot be understood. Fields: what is being specified; the text
+    /// given; what is accepted.
+    #[error("{0} `{1}`: expected {2}")]
+    Specification(&'static str, String, String),
 }
+
+/// What this crate returns.
+pub(crate) type Result<T, E = DataError> = std::result::Result<T, E>;
 
 impl DataError {
     pub(crate) fn io(path: impl fmt::Display, source: std::io::Error) -> Self {
-        Self::Io { path: path.to_string(), source }
+        Self::Io(path.to_string(), source)
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    pub(crate) fn without_parquet(file: &str) -> Self {
+        let reason = "needs the cargo feature `parquet`, which this build leaves out".to_owned();
+        Self::Parquet(file.to_owned(), reason)
     }
 }
 
@@ -179,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_and_binary_text_is_short_and_printable() {
+    fn shortens_and_escapes_text() {
         assert_eq!(shorten(b"a\tb\x00\xe9"), "a\\tb\\u{0}é");
         let long = shorten("ä".repeat(500).as_bytes());
         assert_eq!(long.chars().count(), 61);

@@ -1,6 +1,6 @@
-//! A line cut into fields.
+//! A line split into fields.
 
-/// What stands between fields.
+/// What separates fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delimiter {
     /// One byte; with the comma and the semicolon, fields may be quoted.
@@ -41,60 +41,60 @@ pub(crate) struct Fields {
 pub(crate) struct BadQuotes;
 
 impl Fields {
-    /// Cuts a line.
+    /// Splits a line.
     #[inline]
-    pub(crate) fn cut(&mut self, line: &[u8], delimiter: Delimiter) -> Result<(), BadQuotes> {
+    pub(crate) fn split(&mut self, line: &[u8], delimiter: Delimiter) -> Result<(), BadQuotes> {
         self.ends.clear();
         self.in_unquoted = false;
         match delimiter {
             Delimiter::Byte(byte) => {
                 if delimiter.quotes() && memchr::memchr(b'"', line).is_some() {
-                    return self.cut_quoted(line, byte);
+                    return self.split_quoted(line, byte);
                 }
-                self.cut_bytes(line, byte);
+                self.split_bytes(line, byte);
             }
-            Delimiter::Colons => self.cut_colons(line),
-            Delimiter::Blanks => self.cut_blanks(line),
+            Delimiter::Colons => self.split_colons(line),
+            Delimiter::Blanks => self.split_blanks(line),
         }
         Ok(())
     }
 
     #[inline]
-    fn cut_bytes(&mut self, line: &[u8], delimiter: u8) {
+    fn split_bytes(&mut self, line: &[u8], delimiter: u8) {
         let mut start = 0;
-        for (place, &byte) in line.iter().enumerate() {
+        for (at, &byte) in line.iter().enumerate() {
             if byte == delimiter {
-                self.ends.push((start as u32, place as u32));
-                start = place + 1;
+                self.ends.push((start as u32, at as u32));
+                start = at + 1;
             }
         }
         self.ends.push((start as u32, line.len() as u32));
     }
 
     #[inline]
-    fn cut_colons(&mut self, line: &[u8]) {
-        let (mut start, mut place) = (0, 0);
-        while place + 1 < line.len() {
-            if line[place] == b':' && line[place + 1] == b':' {
-                self.ends.push((start as u32, place as u32));
-                start = place + 2;
-                place = start;
+    fn split_colons(&mut self, line: &[u8]) {
+        let (mut start, mut at) = (0, 0);
+        while at + 1 < line.len() {
+            if line[at] == b':' && line[at + 1] == b':' {
+                self.ends.push((start as u32, at as u32));
+                start = at + 2;
+                at = start;
             } else {
-                place += 1;
+                at += 1;
             }
         }
         self.ends.push((start as u32, line.len() as u32));
     }
 
-    fn cut_blanks(&mut self, line: &[u8]) {
+    fn split_blanks(&mut self, line: &[u8]) {
         let mut start = None;
-        for (place, &byte) in line.iter().enumerate() {
+        for (at, &byte) in line.iter().enumerate() {
             match (byte == b' ' || byte == b'\t', start) {
                 (true, Some(from)) => {
-                    self.ends.push((from as u32, place as u32));
+                    self.ends.push((from as u32, at as u32));
                     start = None;
                 }
-                (false, None) => start = Some(place),
+                (false, None) => start = Some(at),
                 _ => {}
             }
         }
@@ -104,7 +104,7 @@ impl Fields {
     }
 
     /// RFC 4180: a field that begins with a quote ends with one, and two quotes within stand for one.
-    fn cut_quoted(&mut self, line: &[u8], delimiter: u8) -> Result<(), BadQuotes> {
+    fn split_quoted(&mut self, line: &[u8], delimiter: u8) -> Result<(), BadQuotes> {
         self.unquoted.clear();
         self.in_unquoted = true;
         let mut rest = line;
@@ -149,16 +149,16 @@ impl Fields {
         self.ends.len()
     }
 
-    /// A field of the line that was cut; empty past the last.
+    /// A field of the line that was split last; empty past the end.
     #[inline]
-    pub(crate) fn get<'a>(&'a self, line: &'a [u8], place: usize) -> &'a [u8] {
+    pub(crate) fn get<'a>(&'a self, line: &'a [u8], index: usize) -> &'a [u8] {
         let text = if self.in_unquoted { &self.unquoted } else { line };
-        self.ends.get(place).map_or(&[], |&(start, end)| &text[start as usize..end as usize])
+        self.ends.get(index).map_or(&[], |&(start, end)| &text[start as usize..end as usize])
     }
 
     /// All fields as text.
     pub(crate) fn texts(&self, line: &[u8]) -> Vec<String> {
-        (0..self.len()).map(|place| crate::text::decode(self.get(line, place)).0.into_owned()).collect()
+        (0..self.len()).map(|index| crate::text::decode(self.get(line, index)).0.into_owned()).collect()
     }
 }
 
@@ -166,28 +166,28 @@ impl Fields {
 mod tests {
     use super::*;
 
-    fn cut(line: &str, delimiter: Delimiter) -> Result<Vec<String>, BadQuotes> {
+    fn split(line: &str, delimiter: Delimiter) -> Result<Vec<String>, BadQuotes> {
         let mut fields = Fields::default();
-        fields.cut(line.as_bytes(), delimiter)?;
+        fields.split(line.as_bytes(), delimiter)?;
         Ok(fields.texts(line.as_bytes()))
     }
 
     #[test]
-    fn each_delimiter_cuts_as_its_format_does() {
-        assert_eq!(cut("1::a:b::::3", Delimiter::Colons).unwrap(), ["1", "a:b", "", "3"]);
-        assert_eq!(cut("a:::b", Delimiter::Colons).unwrap(), ["a", ":b"]);
-        assert_eq!(cut("  1  22\t3 ", Delimiter::Blanks).unwrap(), ["1", "22", "3"]);
-        assert_eq!(cut("a\t\"b\t", Delimiter::Byte(b'\t')).unwrap(), ["a", "\"b", ""]);
-        assert_eq!(cut("", Delimiter::Byte(b',')).unwrap(), [""]);
+    fn splits_at_every_delimiter() {
+        assert_eq!(split("1::a:b::::3", Delimiter::Colons).unwrap(), ["1", "a:b", "", "3"]);
+        assert_eq!(split("a:::b", Delimiter::Colons).unwrap(), ["a", ":b"]);
+        assert_eq!(split("  1  22\t3 ", Delimiter::Blanks).unwrap(), ["1", "22", "3"]);
+        assert_eq!(split("a\t\"b\t", Delimiter::Byte(b'\t')).unwrap(), ["a", "\"b", ""]);
+        assert_eq!(split("", Delimiter::Byte(b',')).unwrap(), [""]);
     }
 
     #[test]
-    fn quotes_protect_commas_and_quotes() {
+    fn quotes_protect_delimiters_and_quotes() {
         let comma = Delimiter::Byte(b',');
-        assert_eq!(cut("7,\"Postino, Il (1994)\",x", comma).unwrap(), ["7", "Postino, Il (1994)", "x"]);
-        assert_eq!(cut("\"say \"\"hi\"\"\",", comma).unwrap(), ["say \"hi\"", ""]);
-        assert_eq!(cut("6\" nails,2", comma).unwrap(), ["6\" nails", "2"]);
-        assert_eq!(cut("\"open,2", comma), Err(BadQuotes));
-        assert_eq!(cut("\"a\"b,2", comma), Err(BadQuotes));
+        assert_eq!(split("7,\"Postino, Il (1994)\",x", comma).unwrap(), ["7", "Postino, Il (1994)", "x"]);
+        assert_eq!(split("\"say \"\"hi\"\"\",", comma).unwrap(), ["say \"hi\"", ""]);
+        assert_eq!(split("6\" nails,2", comma).unwrap(), ["6\" nails", "2"]);
+        assert_eq!(split("\"open,2", comma), Err(BadQuotes));
+        assert_eq!(split("\"a\"b,2", comma), Err(BadQuotes));
     }
 }

@@ -1,6 +1,6 @@
-//! A folder, on disk or in memory, whose files are unpacked as they are read.
+//! A folder, on disk or in memory, whose files are decompressed as they are read.
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -20,16 +20,14 @@ pub(crate) struct Head {
     pub(crate) whole: bool,
 }
 
-/// How much of a file is looked at to tell its format.
+/// How many bytes are examined to detect a format.
 const HEAD: u64 = 64 << 10;
 
 impl<'a> Files<'a> {
     /// The names of the files, sorted; sub-folders and hidden files are left out.
-    pub(crate) fn names(&self) -> Result<Vec<String>, DataError> {
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = match self {
-            Files::Disk(folder) => {
-                names_on_disk(folder).map_err(|error| DataError::io(folder.display(), error))?
-            }
+            Files::Disk(folder) => names_on_disk(folder).map_err(|error| DataError::io(folder.display(), error))?,
             Files::Memory(files) => files.iter().map(|(name, _)| (*name).to_owned()).collect(),
         };
         names.retain(|name| !name.starts_with('.'));
@@ -46,11 +44,10 @@ impl<'a> Files<'a> {
     }
 
     /// A file's bytes as they are.
-    pub(crate) fn open_raw(&self, name: &str) -> Result<Box<dyn Read + 'a>, DataError> {
+    pub(crate) fn open_raw(&self, name: &str) -> Result<Box<dyn Read + 'a>> {
         match self {
             Files::Disk(folder) => {
-                let file =
-                    File::open(folder.join(name)).map_err(|error| DataError::io(self.label(name), error))?;
+                let file = File::open(folder.join(name)).map_err(|error| DataError::io(self.label(name), error))?;
                 Ok(Box::new(file))
             }
             Files::Memory(files) => match files.iter().find(|(known, _)| *known == name) {
@@ -61,12 +58,12 @@ impl<'a> Files<'a> {
     }
 
     /// A file's bytes, unpacked if they are gzip or zstd.
-    pub(crate) fn open(&self, name: &str) -> Result<Box<dyn Read + 'a>, DataError> {
+    pub(crate) fn open(&self, name: &str) -> Result<Box<dyn Read + 'a>> {
         unpack(self.open_raw(name)?).map_err(|error| DataError::io(self.label(name), error))
     }
 
     /// The beginning of a file, unpacked.
-    pub(crate) fn head(&self, name: &str) -> Result<Head, DataError> {
+    pub(crate) fn head(&self, name: &str) -> Result<Head> {
         let mut bytes = Vec::new();
         let read = self.open(name)?.take(HEAD).read_to_end(&mut bytes);
         read.map_err(|error| DataError::io(self.label(name), error))?;
@@ -100,7 +97,7 @@ pub(crate) fn unpack<'a>(mut source: Box<dyn Read + 'a>) -> io::Result<Box<dyn R
     })
 }
 
-/// A file's name without the ending that says how it is packed, in lower case.
+/// A file's name without the ending of its compression, in lower case.
 pub(crate) fn unpacked_name(name: &str) -> String {
     let lower = name.to_lowercase();
     let stripped = lower.strip_suffix(".gz").or_else(|| lower.strip_suffix(".zst"));
@@ -113,7 +110,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn packed_files_read_as_plain_ones() {
+    fn decompresses_gzip_and_zstd() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(b"1\t2\n").unwrap();
         let gzip = gzip.finish().unwrap();

@@ -1,6 +1,6 @@
 //! The formats that can be read, by name.
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -66,23 +66,18 @@ impl FromStr for Format {
     type Err = DataError;
 
     /// The format of that name; `tsv`, `csv` and `text` stand for delimited text.
-    fn from_str(text: &str) -> Result<Self, DataError> {
+    fn from_str(text: &str) -> Result<Self> {
         let asked = text.trim().to_lowercase();
         if ["tsv", "csv", "text", "txt"].contains(&asked.as_str()) {
             return Ok(Format::Delimited);
         }
         let found = Format::ALL.iter().find(|format| format.name() == asked && **format != Format::Synthetic);
-        found.copied().ok_or_else(|| DataError::Specification {
-            what: "format",
-            text: text.to_owned(),
-            expected: names(),
-        })
+        found.copied().ok_or_else(|| DataError::Specification("format", text.to_owned(), names()))
     }
 }
 
 fn names() -> String {
-    let all: Vec<_> =
-        Format::ALL.iter().filter(|&&f| f != Format::Synthetic).map(|format| format.name()).collect();
+    let all: Vec<_> = Format::ALL.iter().filter(|&&f| f != Format::Synthetic).map(|format| format.name()).collect();
     format!("one of {}", all.join(", "))
 }
 
@@ -91,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_leads_back_to_its_format() {
+    fn format_names_round_trip() {
         for &format in Format::ALL.iter().filter(|&&format| format != Format::Synthetic) {
             assert_eq!(format.name().parse::<Format>().unwrap(), format);
         }

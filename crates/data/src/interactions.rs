@@ -1,19 +1,19 @@
-//! Who met what, how they liked it and when.
+//! Interactions: who, what, how rated and when.
 
 use crate::format::Format;
-use crate::notes::Notes;
+use crate::load_report::LoadReport;
 use sottovoce_core::{Catalog, Names};
 use std::cmp::Ordering;
 
 /// Interactions in the order of their source, as parallel columns.
 ///
 /// Users and items are numbered in canonical order: ids that are all integers numerically, otherwise by their bytes. So
-/// indices, and whatever breaks ties by them, do not depend on the order of the rows.
+/// indices, and ties broken by them, do not depend on the order of the rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interactions {
     /// The users' ids.
     pub users: Names,
-    /// The items' ids, titles and categories; items that somebody met, no others.
+    /// The items' ids, titles and categories; only items with interactions.
     pub catalog: Catalog,
     /// The user of each interaction.
     pub user: Vec<u32>,
@@ -21,7 +21,7 @@ pub struct Interactions {
     pub item: Vec<u32>,
     /// The rating of each interaction; empty if the set has none.
     pub rating: Vec<f32>,
-    /// When each interaction was, in seconds since 1970; empty if the set does not say.
+    /// When each interaction was, in seconds since 1970; empty if the set has no times.
     pub time: Vec<i64>,
 }
 
@@ -48,8 +48,7 @@ impl Interactions {
 
     /// Bytes held on the heap by the columns and ids.
     pub fn heap_bytes(&self) -> usize {
-        let columns = (self.user.capacity() + self.item.capacity() + self.rating.capacity())
-            * size_of::<u32>()
+        let columns = (self.user.capacity() + self.item.capacity() + self.rating.capacity()) * size_of::<u32>()
             + self.time.capacity() * size_of::<i64>();
         columns + self.users.heap_bytes() + self.catalog.ids.heap_bytes()
     }
@@ -72,7 +71,7 @@ impl Interactions {
         }
     }
 
-    /// For each user the rows that are theirs, by time, then input order: starts of users, and rows.
+    /// Each user's rows by time, then input order: starts of users, and rows.
     pub(crate) fn rows_in_time(&self) -> (Vec<usize>, Vec<u32>) {
         let (starts, mut rows) = group(&self.user, self.users.len());
         if !self.time.is_empty() {
@@ -84,7 +83,7 @@ impl Interactions {
     }
 }
 
-fn pick_values<T: Copy>(column: &[T], rows: &[u32]) -> Vec<T> {
+pub(crate) fn pick_values<T: Copy>(column: &[T], rows: &[u32]) -> Vec<T> {
     if column.is_empty() { Vec::new() } else { rows.iter().map(|&row| column[row as usize]).collect() }
 }
 
@@ -161,10 +160,10 @@ pub struct Dataset {
     pub name: String,
     /// The format it was read in.
     pub format: Format,
-    /// Its interactions, as they stand in the source: not cleaned.
+    /// Its interactions as in the source: not cleaned.
     pub interactions: Interactions,
-    /// What was met on the way.
-    pub notes: Notes,
+    /// What was read, skipped and assumed.
+    pub report: LoadReport,
 }
 
 #[cfg(test)]
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_sort_by_value_and_anything_else_by_bytes() {
+    fn sorts_integers_by_value_and_other_ids_by_bytes() {
         assert_eq!(sorted(&["10", "9", "-3", "07", "7"]), ["-3", "07", "7", "9", "10"]);
         assert_eq!(sorted(&["10", "9", "x"]), ["10", "9", "x"]);
         assert_eq!(sorted(&["1081265742342342342342", "9"]), ["9", "1081265742342342342342"]);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn selecting_rows_numbers_what_is_left_anew() {
+    fn select_renumbers_users_and_items() {
         let all = Interactions {
             users: ["1", "10", "9x"].into_iter().collect(),
             catalog: Catalog::of_ids(["2", "30", "4"].into_iter().collect()),

@@ -1,4 +1,4 @@
-//! Ids to small numbers.
+//! String interning: ids to indices.
 
 use crate::text;
 use rustc_hash::FxHasher;
@@ -12,7 +12,7 @@ pub(crate) struct Full;
 /// Gives each distinct id a number, in order of first appearance.
 ///
 /// An open-addressing table of (hash, number) beside the ids' text, so an id is stored once. Rows of one user often
-/// follow each other, so the last answer is tried first.
+/// follow each other, so the last result is tried first.
 pub(crate) struct Interner {
     names: Names,
     /// `hash << 32 | number + 1`; 0 is a free slot. The length is a power of two, at most half full.
@@ -43,8 +43,8 @@ impl Interner {
         Ok(self.last)
     }
 
-    /// The number of an id that is already known.
-    pub(crate) fn known(&self, id: &[u8]) -> Option<u32> {
+    /// The number of an id that was added before.
+    pub(crate) fn get(&self, id: &[u8]) -> Option<u32> {
         let (text, _) = text::decode(id);
         self.find(text.as_bytes(), hash_of(text.as_bytes())).ok()
     }
@@ -70,20 +70,13 @@ impl Interner {
     #[cold]
     fn add(&mut self, id: &[u8], hash: u32, slot: usize) -> Result<u32, Full> {
         let (text, latin1) = text::decode(id);
-        if latin1 {
-            self.latin1 += 1;
-            return self.add_decoded(&text);
+        if !latin1 {
+            return self.insert(&text, hash, slot);
         }
-        self.insert(&text, hash, slot)
-    }
-
-    /// Bytes that are not UTF-8 are looked up by their text, so that both spellings are one id.
-    fn add_decoded(&mut self, text: &str) -> Result<u32, Full> {
+        // Bytes that are not UTF-8 are looked up by their text, so that both spellings are one id.
+        self.latin1 += 1;
         let hash = hash_of(text.as_bytes());
-        match self.find(text.as_bytes(), hash) {
-            Ok(number) => Ok(number),
-            Err(slot) => self.insert(text, hash, slot),
-        }
+        self.find(text.as_bytes(), hash).or_else(|slot| self.insert(&text, hash, slot))
     }
 
     fn insert(&mut self, text: &str, hash: u32, slot: usize) -> Result<u32, Full> {
@@ -117,7 +110,7 @@ impl Interner {
         self.names.len()
     }
 
-    /// How many look-ups met bytes that are not UTF-8.
+    /// How many look-ups had bytes that are not UTF-8.
     pub(crate) fn latin1(&self) -> u64 {
         self.latin1
     }
@@ -148,14 +141,14 @@ mod tests {
         assert_eq!(ids.number(b"caff\xe8"), Ok(0));
         assert_eq!(ids.number(b"t\xe8"), Ok(1));
         assert_eq!(ids.number("tè".as_bytes()), Ok(1));
-        assert_eq!((ids.known(b"t\xe8"), ids.known(b"x")), (Some(1), None));
+        assert_eq!((ids.get(b"t\xe8"), ids.get(b"x")), (Some(1), None));
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
 
         #[test]
-        fn numbers_are_those_of_a_plain_map(ids in prop::collection::vec("[a-d]{0,6}", 0..3000)) {
+        fn numbers_agree_with_a_hash_map(ids in prop::collection::vec("[a-d]{0,6}", 0..3000)) {
             let mut interner = Interner::default();
             let mut plain = std::collections::HashMap::new();
             for id in &ids {

@@ -1,14 +1,14 @@
-//! Where the fields of a row are, for every format whose rows are delimited lines.
+//! The layout of a row, for every format whose rows are delimited lines.
 
-use crate::columns::{self, Columns, Meaning, find, place};
-use crate::error::DataError;
+use crate::builder::TimeUnit;
+use crate::columns::{self, ColumnIndices, Columns};
+use crate::error::{DataError, Result};
 use crate::fields::Delimiter;
 use crate::format::Format;
 use crate::number;
-use crate::sample::Sample;
-use crate::table::Unit;
+use crate::preview::Preview;
 
-/// The places of the fields in a row.
+/// Where the fields of a row are.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Layout {
     pub(crate) delimiter: Delimiter,
@@ -16,126 +16,94 @@ pub(crate) struct Layout {
     pub(crate) header: bool,
     /// How many fields a row has.
     pub(crate) width: usize,
-    pub(crate) user: usize,
-    pub(crate) item: usize,
+    pub(crate) columns: ColumnIndices,
     /// Taken for the item's id where that is empty (Last.fm's artists without a MusicBrainz id).
     pub(crate) item_else: Option<usize>,
-    pub(crate) rating: Option<usize>,
-    pub(crate) time: Option<usize>,
     pub(crate) title: Option<usize>,
     pub(crate) category: Option<usize>,
-    pub(crate) unit: Unit,
+    pub(crate) unit: TimeUnit,
 }
 
 impl Layout {
-    /// User and item in the first two of `width` fields, and nothing else yet.
-    fn plain(delimiter: Delimiter, width: usize) -> Self {
+    /// User and item in the first two of `width` fields, rating and time where stated, and nothing else yet.
+    fn plain(delimiter: Delimiter, width: usize, rating: Option<usize>, time: Option<usize>) -> Self {
         Self {
             delimiter,
             header: false,
             width,
-            user: 0,
-            item: 1,
+            columns: ColumnIndices { user: 0, item: 1, rating, time },
             item_else: None,
-            rating: None,
-            time: None,
             title: None,
             category: None,
-            unit: Unit::Unknown,
+            unit: TimeUnit::Unknown,
         }
     }
 
     /// The layout of a file in a format whose rows are delimited lines.
-    pub(crate) fn of(
-        format: Format,
-        sample: &Sample,
-        columns: Option<&Columns>,
-        file: &str,
-    ) -> Result<Layout, DataError> {
+    pub(crate) fn of(format: Format, preview: &Preview, columns: Option<&Columns>, file: &str) -> Result<Layout> {
         let tab = Delimiter::Byte(b'\t');
         let plain = Layout::plain;
         if let Some(columns) = columns {
-            return Layout::asked(columns, sample, file);
+            return Layout::asked(columns, preview, file);
         }
         Ok(match format {
-            Format::MovieLens100k => Layout { rating: Some(2), time: Some(3), ..plain(tab, 4) },
-            Format::MovieLens1m | Format::MovieTweetings => {
-                Layout { rating: Some(2), time: Some(3), ..plain(Delimiter::Colons, 4) }
-            }
-            Format::LastFm360k => {
-                Layout { item_else: Some(2), title: Some(2), rating: Some(3), ..plain(tab, 4) }
-            }
-            Format::Foursquare => Layout { category: Some(3), time: Some(7), ..plain(tab, 8) },
-            Format::FoursquareGlobal => Layout { time: Some(2), ..plain(tab, 4) },
-            Format::YahooMovies => Layout { rating: Some(3), ..plain(tab, 4) },
-            Format::AmazonRatings => amazon(sample, file)?,
-            _ => Layout::told_by_content(sample, file)?,
+            Format::MovieLens100k => plain(tab, 4, Some(2), Some(3)),
+            Format::MovieLens1m | Format::MovieTweetings => plain(Delimiter::Colons, 4, Some(2), Some(3)),
+            Format::LastFm360k => Layout { item_else: Some(2), title: Some(2), ..plain(tab, 4, Some(3), None) },
+            Format::Foursquare => Layout { category: Some(3), ..plain(tab, 8, None, Some(7)) },
+            Format::FoursquareGlobal => plain(tab, 4, None, Some(2)),
+            Format::YahooMovies => plain(tab, 4, Some(3), None),
+            Format::AmazonRatings => amazon(preview, file)?,
+            _ => Layout::by_content(preview, file)?,
         })
     }
 
     /// From the columns that the user named.
-    fn asked(columns: &Columns, sample: &Sample, file: &str) -> Result<Layout, DataError> {
-        let delimiter = delimiter(sample, file)?;
-        let first = sample.first(delimiter);
+    fn asked(columns: &Columns, preview: &Preview, file: &str) -> Result<Layout> {
+        let delimiter = delimiter(preview, file)?;
+        let first = preview.first(delimiter);
         let header = columns.by_name() || columns::is_header(&first);
-        let names = if header { first.clone() } else { Vec::new() };
-        let at = |column| place(column, &names, first.len(), file);
-        let time = columns.time.as_ref().map(at).transpose()?;
-        Ok(Layout {
-            header,
-            user: at(&columns.user)?,
-            item: at(&columns.item)?,
-            rating: columns.rating.as_ref().map(at).transpose()?,
-            time,
-            unit: unit_of(time.and_then(|place| names.get(place))),
-            ..Layout::plain(delimiter, first.len())
-        })
+        let names = if header { &first[..] } else { &[] };
+        let columns = ColumnIndices::asked(columns, names, first.len(), file)?;
+        Ok(Layout { header, ..Layout::of_names(columns, names, delimiter, first.len()) })
     }
 
-    fn told_by_content(sample: &Sample, file: &str) -> Result<Layout, DataError> {
-        let delimiter = delimiter(sample, file)?;
-        let first = sample.first(delimiter);
-        if columns::is_header(&first) {
-            return Ok(Layout::of_header(&first, delimiter));
+    fn by_content(preview: &Preview, file: &str) -> Result<Layout> {
+        let delimiter = delimiter(preview, file)?;
+        let first = preview.first(delimiter);
+        match ColumnIndices::of_header(&first) {
+            Some(columns) => Ok(Layout::of_names(columns, &first, delimiter, first.len())),
+            None => Layout::by_position(preview, delimiter, file),
         }
-        Layout::by_position(sample, delimiter, file)
     }
 
-    fn of_header(header: &[String], delimiter: Delimiter) -> Layout {
-        let time = find(header, Meaning::Time);
-        Layout {
-            header: true,
-            user: find(header, Meaning::User).unwrap_or(0),
-            item: find(header, Meaning::Item).unwrap_or(1),
-            rating: find(header, Meaning::Rating),
-            time,
-            unit: unit_of(time.and_then(|place| header.get(place))),
-            ..Layout::plain(delimiter, header.len())
-        }
+    fn of_names(columns: ColumnIndices, names: &[String], delimiter: Delimiter, width: usize) -> Layout {
+        let unit = unit_of(columns.time.and_then(|index| names.get(index)));
+        Layout { header: true, columns, unit, ..Layout::plain(delimiter, width, None, None) }
     }
 
     /// `user item`, `user item rating`, `user item time` or `user item rating time`.
-    fn by_position(sample: &Sample, delimiter: Delimiter, file: &str) -> Result<Layout, DataError> {
-        let rows = sample.rows(delimiter, 0);
+    fn by_position(preview: &Preview, delimiter: Delimiter, file: &str) -> Result<Layout> {
+        let rows = preview.rows(delimiter);
         let width = rows.first().map_or(0, Vec::len);
-        let plain = Layout::plain(delimiter, width);
-        match width {
-            2 => Ok(plain),
-            3 if all(&rows, 2, is_moment) => Ok(Layout { time: Some(2), ..plain }),
-            3 => Ok(Layout { rating: Some(2), ..plain }),
-            4 => Ok(Layout { rating: Some(2), time: Some(3), ..plain }),
-            _ => Err(DataError::Unrecognised {
-                file: file.to_owned(),
-                reason: format!(
+        let (rating, time) = match width {
+            2 => (None, None),
+            3 if all(&rows, 2, is_moment) => (None, Some(2)),
+            3 => (Some(2), None),
+            4 => (Some(2), Some(3)),
+            _ => {
+                let reason = format!(
                     "{width} columns and no header that names the user and the item; say which columns they are, or name \
                      the format"
-                ),
-            }),
-        }
+                );
+                return Err(DataError::Unrecognised(file.to_owned(), reason));
+            }
+        };
+        Ok(Layout::plain(delimiter, width, rating, time))
     }
 }
 
-/// A count of seconds since 1970 later than 1973, or a date: what no rating looks like.
+/// Seconds since 1970 later than 1973, or a date: not a rating.
 fn is_moment(text: &str) -> bool {
     number::time(text.as_bytes()).is_some_and(|time| time >= 100_000_000)
 }
@@ -146,30 +114,34 @@ pub(crate) fn all(rows: &[Vec<String>], column: usize, test: impl Fn(&str) -> bo
     values.peek().is_some() && values.all(|value| test(value))
 }
 
-fn unit_of(name: Option<&String>) -> Unit {
+fn unit_of(name: Option<&String>) -> TimeUnit {
     match name.map(|name| crate::text::plain(name)).as_deref() {
-        Some("day" | "days") => Unit::Days,
-        _ => Unit::Unknown,
+        Some("day" | "days") => TimeUnit::Days,
+        _ => TimeUnit::Unknown,
     }
 }
 
-fn delimiter(sample: &Sample, file: &str) -> Result<Delimiter, DataError> {
-    sample.delimiter().ok_or_else(|| DataError::Unrecognised {
-        file: file.to_owned(),
-        reason: "no delimiter (tab, ::, comma, semicolon, |, space) cuts its lines into two or more columns"
-            .to_owned(),
+fn delimiter(preview: &Preview, file: &str) -> Result<Delimiter> {
+    preview.delimiter().ok_or_else(|| {
+        DataError::Unrecognised(
+            file.to_owned(),
+            "no delimiter (tab, ::, comma, semicolon, |, space) splits its lines into two or more columns".to_owned(),
+        )
     })
 }
 
-/// The ratings of 2014 are `user,item,...`, those of 2018 `item,user,...`; the ids tell which is which.
-fn amazon(sample: &Sample, file: &str) -> Result<Layout, DataError> {
+/// The ratings of 2014 are `user,item,...`, those of 2018 `item,user,...`; distinguished by the form of the ids.
+fn amazon(preview: &Preview, file: &str) -> Result<Layout> {
     let comma = Delimiter::Byte(b',');
-    let first = sample.first(comma);
+    let first = preview.first(comma);
     if columns::is_header(&first) {
-        return Layout::told_by_content(sample, file);
+        return Layout::by_content(preview, file);
     }
-    let plain = Layout { rating: Some(2), time: Some(3), ..Layout::plain(comma, 4) };
-    Ok(if amazon_item_first(&sample.rows(comma, 0)) { Layout { user: 1, item: 0, ..plain } } else { plain })
+    let mut layout = Layout::plain(comma, 4, Some(2), Some(3));
+    if amazon_item_first(&preview.rows(comma)) {
+        (layout.columns.user, layout.columns.item) = (1, 0);
+    }
+    Ok(layout)
 }
 
 /// Whether rows look like `item,user,...` of Amazon.

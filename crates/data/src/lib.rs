@@ -1,8 +1,8 @@
-//! Loading, cleaning and splitting interactions; the synthetic town.
+//! Loading, cleaning and splitting of interactions; knowledge graphs; the synthetic town.
 //!
-//! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] keeps what counts;
-//! [`split`] parts each user's history for training and judging. [`fingerprint`] names exactly these data in a report,
-//! [`describe`] tells what they are like, and [`write_tsv`] and [`write_parquet`] write them down again.
+//! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] filters them; [`split`] splits each
+//! user's history for training and evaluation. [`fingerprint`] identifies the data in a report, [`describe`] computes their
+//! statistics, and [`write_tsv`] and [`write_split`] write them.
 //!
 //! ```
 //! use sottovoce_data::{Cleaning, LoadOptions, Split, clean, load_bytes, split};
@@ -15,8 +15,8 @@
 //! # Ok::<(), sottovoce_data::DataError>(())
 //! ```
 
+mod builder;
 mod clean;
-mod clock;
 mod columns;
 mod date;
 mod describe;
@@ -31,36 +31,35 @@ mod graph;
 pub mod images;
 mod interactions;
 mod intern;
-mod known;
+mod item_metadata;
 mod layout;
 mod lines;
 mod load;
-pub mod mutation;
-mod notes;
+mod load_report;
 mod number;
+mod preview;
+mod public_datasets;
 mod readers;
-mod sample;
-mod side;
 mod split;
-mod table;
 mod text;
+mod time_unit;
 pub mod town;
 mod write;
 
-pub use clean::{Cleaning, CleaningNotes, Repeats, clean};
+pub use clean::{Cleaning, CleaningReport, Repeats, clean};
 pub use columns::{Column, Columns};
-pub use date::show as show_date;
+pub use date::format_date;
 pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};
 pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;
 pub use format::Format;
 pub use graph::{
-    AUXILIARY, FactsDescription, Frequent, GraphNotes, GraphPlan, MOST_HOPS, describe_facts, graph_of_bytes,
+    AUXILIARY, FactsDescription, Frequent, GraphConfig, GraphReport, MOST_HOPS, describe_facts, graph_of_bytes,
     read_graph,
 };
 pub use interactions::{Dataset, Interactions, canonical_order};
-pub use known::{KNOWN_SETS, KnownSet, known_set};
 pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};
-pub use notes::Notes;
-pub use split::{Parts, Split, Splitting, split, split_as};
-pub use write::{WrittenParts, write_parquet, write_parts, write_tsv};
+pub use load_report::LoadReport;
+pub use public_datasets::{PUBLIC_DATASETS, PublicDataset, public_dataset};
+pub use split::{DataSplit, Split, SplitConfig, split, split_with};
+pub use write::{write_parquet, write_split, write_tsv};

@@ -1,5 +1,7 @@
 //! Lines of a file, read in blocks; the text is never held as a whole.
 
+use crate::builder::{DatasetBuilder, RowError};
+use crate::error::{DataError, Result};
 use std::io::{self, Read};
 
 const BLOCK: usize = 256 << 10;
@@ -83,6 +85,23 @@ impl<R: Read> Lines<R> {
     }
 }
 
+/// Reads all lines of a file; bad ones are handled by the builder. Returns how many there are.
+pub(crate) fn read_lines<R: Read>(
+    source: R,
+    file: &str,
+    builder: &mut DatasetBuilder,
+    mut read: impl FnMut(u64, &[u8], &mut DatasetBuilder) -> Result<(), RowError>,
+) -> Result<u64> {
+    let mut lines = Lines::new(source);
+    let mut number = 0;
+    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
+        number += 1;
+        let row = read(number, line, builder);
+        builder.check(number, row)?;
+    }
+    Ok(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn breaks_marks_and_long_lines() {
+    fn handles_line_breaks_byte_order_marks_and_long_lines() {
         assert_eq!(all(b"\xef\xbb\xbfa\r\n\nb", 2), [b"a".to_vec(), vec![], b"b".to_vec()]);
         let long = vec![b'x'; 3 * BLOCK];
         assert_eq!(all(&long, 100_000), [long]);
@@ -120,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_do_not_matter(text in "[ab\n]{0,60}", piece in 1usize..9) {
+        fn lines_do_not_depend_on_read_sizes(text in "[ab\n]{0,60}", piece in 1usize..9) {
             let expected: Vec<_> = text.lines().map(|line| line.as_bytes().to_vec()).collect();
             prop_assert_eq!(all(text.as_bytes(), piece), expected);
         }

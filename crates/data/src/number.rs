@@ -1,5 +1,6 @@
-//! Ratings and times out of text.
+//! Ratings and times parsed from text.
 
+use crate::builder::RowError;
 use crate::text::trim;
 
 /// A finite rating. Short decimals take a fast path that rounds as the slow one does: both the digits and the power of
@@ -73,13 +74,25 @@ pub(crate) fn whole(value: f64) -> Option<i64> {
     (value.is_finite() && value.abs() < 9.2e18).then(|| value.floor() as i64)
 }
 
+/// A rating, or the error that names the field.
+#[inline]
+pub(crate) fn expect_rating(field: &'static str, text: &[u8]) -> Result<f32, RowError> {
+    rating(text).ok_or_else(|| RowError::bad(field, "a finite number", text))
+}
+
+/// A time, or the error that names the field.
+#[inline]
+pub(crate) fn expect_time(field: &'static str, text: &[u8]) -> Result<i64, RowError> {
+    time(text).ok_or_else(|| RowError::bad(field, "a number or a date", text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     #[test]
-    fn ratings_must_be_finite_numbers() {
+    fn rejects_ratings_that_are_not_finite_numbers() {
         assert_eq!(rating(b"4.5"), Some(4.5));
         assert_eq!(rating(b"-3"), Some(-3.0));
         assert_eq!(rating(b" 3 "), Some(3.0));
@@ -90,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_numbers_or_dates() {
+    fn parses_times_as_numbers_or_dates() {
         assert_eq!(time(b"978300760"), Some(978_300_760));
         assert_eq!(time(b"-1"), Some(-1));
         assert_eq!(time(b"978300760.9"), Some(978_300_760));
@@ -102,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_path_rounds_as_the_slow_one(whole in 0u32..9999, part in 0u32..99) {
+        fn fast_and_slow_paths_round_alike(whole in 0u32..9999, part in 0u32..99) {
             let text = format!("{whole}.{part:02}");
             prop_assert_eq!(rating(text.as_bytes()), any_decimal(text.as_bytes()));
         }

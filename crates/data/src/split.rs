@@ -1,19 +1,19 @@
 //! Training, validation and test parts.
 
-use crate::error::DataError;
-use crate::interactions::Interactions;
+use crate::error::{DataError, Result};
+use crate::interactions::{Interactions, pick_values};
 use sottovoce_core::{Catalog, Histories, Names, Rng};
 use std::fmt;
 use std::str::FromStr;
 
-/// How each user's history is parted. As text: `temporal:0.8`, `random:0.8`, `last`.
+/// How each user's history is split. As text: `temporal:0.8`, `random:0.8`, `last`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Split {
-    /// This share of each user's interactions, the earliest, trains; the rest is held out.
+    /// The earliest interactions of each user, this share of them, are for training; the rest is held out.
     Temporal(f64),
-    /// This share of each user's interactions, drawn at random, trains.
+    /// A random share of each user's interactions is for training.
     Random(f64),
-    /// All but each user's last interaction train.
+    /// Leave one out: all but each user's last interaction are for training.
     Last,
 }
 
@@ -30,12 +30,13 @@ impl fmt::Display for Split {
 impl FromStr for Split {
     type Err = DataError;
 
-    fn from_str(text: &str) -> Result<Self, DataError> {
-        let wrong = || DataError::Specification {
-            what: "split",
-            text: text.to_owned(),
-            expected: "temporal:SHARE, random:SHARE (a share between 0 and 1, as in temporal:0.8) or last"
-                .to_owned(),
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            DataError::Specification(
+                "split",
+                text.to_owned(),
+                "temporal:SHARE, random:SHARE (a share between 0 and 1, as in temporal:0.8) or last".to_owned(),
+            )
         };
         if text == "last" {
             return Ok(Split::Last);
@@ -54,60 +55,58 @@ impl FromStr for Split {
 }
 
 impl Split {
-    /// How many of `n` interactions train: `floor(share n)`, at least 1. The tiny addend undoes the rounding of the
-    /// product: 0.29 * 100 is 28.999999999999996, and means 29.
+    /// Training interactions of `n`: `floor(share n)`, at least 1. The small addend undoes the rounding of the product:
+    /// 0.29 * 100 is 28.999999999999996, and means 29.
     fn training(self, n: usize) -> usize {
         match self {
-            Split::Temporal(share) | Split::Random(share) => {
-                ((share * n as f64 + 1e-9) as usize).max(1).min(n)
-            }
+            Split::Temporal(share) | Split::Random(share) => ((share * n as f64 + 1e-9) as usize).max(1).min(n),
             Split::Last => n.saturating_sub(1).max(1).min(n),
         }
     }
 }
 
-/// A data set parted. All parts have the same users and items.
+/// A data set split into parts with the same users and items.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parts {
+pub struct DataSplit {
     /// The users' ids.
     pub users: Names,
     /// The items.
     pub catalog: Catalog,
-    /// What models learn from.
+    /// For training.
     pub train: Histories,
-    /// What settings are chosen by.
+    /// For the choice of settings.
     pub validation: Option<Histories>,
-    /// What models are judged by.
+    /// For evaluation.
     pub test: Histories,
     /// Users without a test part.
     pub without_test: usize,
 }
 
-/// How a data set is parted.
+/// How a data set is split.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Splitting {
+pub struct SplitConfig {
     /// How the test part is held out.
     pub test: Split,
     /// How a validation part is taken off the training part.
     pub validation: Option<Split>,
-    /// Held-out interactions rated below it are in no part: nothing is learnt from them, and nobody is expected to find
-    /// them. Without ratings in the set, it does nothing.
+    /// Held-out interactions rated below it are in no part: they are neither trained on nor expected to be recommended.
+    /// Without ratings in the set, it has no effect.
     pub relevant: Option<f32>,
     /// For random splits.
     pub seed: u64,
 }
 
-/// Parts each user's history; `validation` parts the training part once more in the same way.
+/// Splits each user's history; `validation` splits the training part once more in the same way.
 ///
 /// Histories are in time order; equal times keep their input order. A random split is drawn for each user from the
-/// seed and the user's id alone, so other users and the order of rows make no difference to it.
-pub fn split(clean: &Interactions, how: Split, validation: Option<Split>, seed: u64) -> Parts {
-    split_as(clean, Splitting { test: how, validation, relevant: None, seed })
+/// seed and the user's id alone, so it does not depend on other users or the order of rows.
+pub fn split(clean: &Interactions, how: Split, validation: Option<Split>, seed: u64) -> DataSplit {
+    split_with(clean, SplitConfig { test: how, validation, relevant: None, seed })
 }
 
-/// The same with all that can be said of it.
-pub fn split_as(clean: &Interactions, how: Splitting) -> Parts {
-    let Splitting { test: how, validation, relevant, seed } = how;
+/// Splits with all options.
+pub fn split_with(clean: &Interactions, how: SplitConfig) -> DataSplit {
+    let SplitConfig { test: how, validation, relevant, seed } = how;
     let relevant = relevant.filter(|_| !clean.rating.is_empty());
     let (starts, rows) = clean.rows_in_time();
     let mut parts = [Part::default(), Part::default(), Part::default()];
@@ -130,7 +129,7 @@ pub fn split_as(clean: &Interactions, how: Splitting) -> Parts {
         }
     }
     let [train, held, test] = parts.map(|part| part.histories(clean));
-    Parts {
+    DataSplit {
         users: clean.users.clone(),
         catalog: clean.catalog.clone(),
         train,
@@ -146,16 +145,15 @@ fn divide(all: &Interactions, history: &[u32], how: Split, rng: impl Fn() -> Rng
     if !matches!(how, Split::Random(_)) {
         return (history[..training].to_vec(), history[training..].to_vec());
     }
-    // Drawn from the history by item, so that the order of rows without times does not matter.
-    let mut places: Vec<usize> = (0..history.len()).collect();
-    places.sort_by_key(|&place| all.item[history[place] as usize]);
-    rng().shuffle(&mut places);
+    // Drawn by item, so that the order of rows without times does not matter.
+    let mut order: Vec<usize> = (0..history.len()).collect();
+    order.sort_by_key(|&row| all.item[history[row] as usize]);
+    rng().shuffle(&mut order);
     let mut held = vec![false; history.len()];
-    for &place in &places[training..] {
-        held[place] = true;
+    for &row in &order[training..] {
+        held[row] = true;
     }
-    let of =
-        |wanted| history.iter().zip(&held).filter(move |(_, held)| **held == wanted).map(|(row, _)| *row);
+    let of = |wanted| history.iter().zip(&held).filter(move |(_, held)| **held == wanted).map(|(row, _)| *row);
     (of(false).collect(), of(true).collect())
 }
 
@@ -174,13 +172,8 @@ impl Part {
     fn histories(self, all: &Interactions) -> Histories {
         let offsets = std::iter::once(0).chain(self.ends).collect();
         let items = self.rows.iter().map(|&row| all.item[row as usize]).collect();
-        let ratings = if all.rating.is_empty() { Vec::new() } else { pick(&all.rating, &self.rows) };
-        let times = if all.time.is_empty() { Vec::new() } else { pick(&all.time, &self.rows) };
+        let (ratings, times) = (pick_values(&all.rating, &self.rows), pick_values(&all.time, &self.rows));
         Histories::from_columns(offsets, items, ratings, times, all.catalog.len())
             .unwrap_or_else(|error| unreachable!("rows of one data set fit together: {error}"))
     }
-}
-
-fn pick<T: Copy>(column: &[T], rows: &[u32]) -> Vec<T> {
-    rows.iter().map(|&row| column[row as usize]).collect()
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false),
-        Err(_) => (encoding_rs::mem::decode_latin1(bytes), true),
+        Err(_) => (bytes.iter().copied().map(char::from).collect(), true),
     }
 }
 

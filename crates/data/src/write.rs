@@ -1,21 +1,17 @@
-//! Writing interactions down again: what is written here is read back the same.
+//! Writing interactions: what is written here is read back the same.
 
-use crate::error::{DataError, shorten};
+#[cfg(feature = "parquet")]
+mod parquet;
+
+use crate::error::{DataError, Result, shorten};
 use crate::interactions::Interactions;
-use crate::split::Parts;
-use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int64Type};
-use parquet::errors::Result as ParquetResult;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
+use crate::split::DataSplit;
 use sottovoce_core::{Catalog, Histories, Names};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-/// The columns of a table to be written, whoever holds them.
+/// The columns to write.
 struct Rows<'a> {
     users: &'a Names,
     items: &'a Names,
@@ -44,7 +40,7 @@ impl<'a> Rows<'a> {
 ///
 /// # Errors
 /// If an id has a tab or a line break, or the disk refuses.
-pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<(), DataError> {
+pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<()> {
     write_rows(&Rows::of(interactions), path)
 }
 
@@ -52,19 +48,8 @@ pub fn write_tsv(interactions: &Interactions, path: &Path) -> Result<(), DataErr
 ///
 /// # Errors
 /// If the disk refuses.
-pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<(), DataError> {
-    write_parquet_rows(&Rows::of(interactions), path)
-}
-
-/// The files that [`write_parts`] wrote.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenParts {
-    /// The training part.
-    pub train: PathBuf,
-    /// The validation part.
-    pub validation: Option<PathBuf>,
-    /// The test part.
-    pub test: PathBuf,
+pub fn write_parquet(interactions: &Interactions, path: &Path) -> Result<()> {
+    parquet::write(&Rows::of(interactions), path)
 }
 
 /// Writes each part to `folder` as `train`, `validation` and `test` with the given ending: `tsv`, `tsv.gz`, `tsv.zst` or
@@ -72,27 +57,25 @@ pub struct WrittenParts {
 ///
 /// # Errors
 /// If the ending is another, an id cannot be written, or the disk refuses.
-pub fn write_parts(parts: &Parts, folder: &Path, ending: &str) -> Result<WrittenParts, DataError> {
+pub fn write_split(parts: &DataSplit, folder: &Path, ending: &str) -> Result<()> {
     if !["tsv", "tsv.gz", "tsv.zst", "parquet"].contains(&ending) {
-        return Err(DataError::Specification {
-            what: "ending",
-            text: ending.to_owned(),
-            expected: "tsv, tsv.gz, tsv.zst or parquet".to_owned(),
-        });
+        return Err(DataError::Specification(
+            "ending",
+            ending.to_owned(),
+            "tsv, tsv.gz, tsv.zst or parquet".to_owned(),
+        ));
     }
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder.display(), error))?;
-    let write = |name: &str, part: &Histories| {
-        let path = folder.join(format!("{name}.{ending}"));
-        write_part(&parts.users, &parts.catalog, part, &path).map(|()| path)
-    };
-    Ok(WrittenParts {
-        train: write("train", &parts.train)?,
-        validation: parts.validation.as_ref().map(|part| write("validation", part)).transpose()?,
-        test: write("test", &parts.test)?,
-    })
+    let named = [("train", Some(&parts.train)), ("validation", parts.validation.as_ref()), ("test", Some(&parts.test))];
+    for (name, part) in named {
+        if let Some(part) = part {
+            write_part(&parts.users, &parts.catalog, part, &folder.join(format!("{name}.{ending}")))?;
+        }
+    }
+    Ok(())
 }
 
-fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -> Result<(), DataError> {
+fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -> Result<()> {
     let user: Vec<u32> =
         (0..part.users()).flat_map(|user| std::iter::repeat_n(user as u32, part.of(user).len())).collect();
     let rows = Rows {
@@ -104,13 +87,13 @@ fn write_part(users: &Names, catalog: &Catalog, part: &Histories, path: &Path) -
         time: part.times(),
     };
     if path.extension().is_some_and(|ending| ending == "parquet") {
-        write_parquet_rows(&rows, path)
+        parquet::write(&rows, path)
     } else {
         write_rows(&rows, path)
     }
 }
 
-fn write_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
+fn write_rows(rows: &Rows<'_>, path: &Path) -> Result<()> {
     check_ids(rows.users, "user", path)?;
     check_ids(rows.items, "item", path)?;
     atomically(path, |file| match path.extension().and_then(|ending| ending.to_str()) {
@@ -132,12 +115,12 @@ fn write_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
     })
 }
 
-fn check_ids(ids: &Names, kind: &'static str, path: &Path) -> Result<(), DataError> {
+fn check_ids(ids: &Names, kind: &'static str, path: &Path) -> Result<()> {
     let breaks = |id: &&str| id.contains(['\t', '\n', '\r']);
     match ids.iter().find(breaks) {
         Some(id) => {
             let id = shorten(id.as_bytes());
-            Err(DataError::Unwritable { path: path.to_owned(), kind, id })
+            Err(DataError::Unwritable(path.to_owned(), kind, id))
         }
         None => Ok(()),
     }
@@ -162,7 +145,7 @@ fn write_text(rows: &Rows<'_>, into: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes to a file beside `path` and gives it its name when it is whole and on disk.
-fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Result<(), DataError> {
+fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.part", std::process::id()));
     let partial = path.with_file_name(name);
@@ -175,82 +158,11 @@ fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Resu
     })
 }
 
-fn write_parquet_rows(rows: &Rows<'_>, path: &Path) -> Result<(), DataError> {
-    atomically(path, |file| {
-        let kept = file.try_clone()?;
-        parquet_file(rows, file).map_err(io::Error::other)?;
-        Ok(kept)
-    })
-}
+#[cfg(not(feature = "parquet"))]
+mod parquet {
+    use super::{DataError, Path, Rows};
 
-/// Rows a row group: large enough to pack well, small enough to be read in little memory.
-const GROUP: usize = 1 << 20;
-
-/// The bytes of a Parquet file.
-pub(crate) fn parquet_bytes(interactions: &Interactions) -> ParquetResult<Vec<u8>> {
-    let mut bytes = Vec::new();
-    parquet_file(&Rows::of(interactions), &mut bytes)?;
-    Ok(bytes)
-}
-
-fn parquet_file<W: Write + Send>(rows: &Rows<'_>, file: W) -> ParquetResult<()> {
-    let packing = Compression::ZSTD(ZstdLevel::try_new(3)?);
-    let properties = WriterProperties::builder().set_compression(packing).build();
-    let mut writer = SerializedFileWriter::new(file, Arc::new(schema(rows)?), Arc::new(properties))?;
-    for start in (0..rows.user.len()).step_by(GROUP) {
-        let range = start..(start + GROUP).min(rows.user.len());
-        let mut group = writer.next_row_group()?;
-        write_ids(&mut group, rows.users, &rows.user[range.clone()])?;
-        write_ids(&mut group, rows.items, &rows.item[range.clone()])?;
-        if !rows.rating.is_empty() {
-            write_column::<FloatType, W>(&mut group, &rows.rating[range.clone()])?;
-        }
-        if !rows.time.is_empty() {
-            write_column::<Int64Type, W>(&mut group, &rows.time[range])?;
-        }
-        group.close()?;
+    pub(super) fn write(_: &Rows<'_>, path: &Path) -> Result<()> {
+        Err(DataError::without_parquet(&path.display().to_string()))
     }
-    writer.close().map(|_| ())
-}
-
-fn schema(rows: &Rows<'_>) -> ParquetResult<Type> {
-    let column = |name, physical, converted| {
-        let built = Type::primitive_type_builder(name, physical)
-            .with_repetition(Repetition::REQUIRED)
-            .with_converted_type(converted)
-            .build();
-        built.map(Arc::new)
-    };
-    let mut columns = vec![
-        column("user", Physical::BYTE_ARRAY, ConvertedType::UTF8)?,
-        column("item", Physical::BYTE_ARRAY, ConvertedType::UTF8)?,
-    ];
-    if !rows.rating.is_empty() {
-        columns.push(column("rating", Physical::FLOAT, ConvertedType::NONE)?);
-    }
-    if !rows.time.is_empty() {
-        columns.push(column("timestamp", Physical::INT64, ConvertedType::NONE)?);
-    }
-    Type::group_type_builder("interactions").with_fields(columns).build()
-}
-
-fn write_ids<W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    ids: &Names,
-    numbers: &[u32],
-) -> ParquetResult<()> {
-    let values: Vec<ByteArray> =
-        numbers.iter().map(|&number| ByteArray::from(ids[number as usize].as_bytes().to_vec())).collect();
-    write_column::<ByteArrayType, W>(group, &values)
-}
-
-fn write_column<T: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[T::T],
-) -> ParquetResult<()> {
-    if let Some(mut column) = group.next_column()? {
-        column.typed::<T>().write_batch(values, None, None)?;
-        column.close()?;
-    }
-    Ok(())
 }

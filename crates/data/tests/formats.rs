@@ -1,11 +1,10 @@
 //! Every format loads as what it is, from memory, with the titles and categories that lie beside it.
 
-use sottovoce_data::mutation::{Case, Seed, seeds};
 use sottovoce_data::{DataError, Dataset, Format, LoadOptions, load, load_bytes};
+use sottovoce_testing::mutation::{Case, Seed, seeds};
 
 fn load_case(case: &Case, options: &LoadOptions) -> Result<Dataset, DataError> {
-    let files: Vec<(&str, &[u8])> =
-        case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+    let files: Vec<(&str, &[u8])> = case.files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
     load_bytes("case", &files, options)
 }
 
@@ -25,9 +24,7 @@ fn seed_of(format: Format) -> Seed {
 }
 
 fn titles(set: &Dataset) -> Vec<&str> {
-    (0..set.interactions.catalog.len())
-        .map(|item| set.interactions.catalog.title(item).unwrap_or("-"))
-        .collect()
+    (0..set.interactions.catalog.len()).map(|item| set.interactions.catalog.title(item).unwrap_or("-")).collect()
 }
 
 fn categories(set: &Dataset, item: usize) -> Vec<&str> {
@@ -38,13 +35,12 @@ fn categories(set: &Dataset, item: usize) -> Vec<&str> {
 #[test]
 fn every_example_loads_as_its_format_with_its_counts() {
     for seed in seeds() {
-        let set = load_case(&seed.case, &LoadOptions::default())
-            .unwrap_or_else(|error| panic!("{error}\n{seed:?}"));
+        let set = load_case(&seed.case, &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}\n{seed:?}"));
         let all = &set.interactions;
         let name = &seed.case.files[0].0;
         assert_eq!(set.format, seed.format, "{name}");
         assert_eq!((all.users.len(), all.catalog.len(), all.len()), seed.counts, "{name}");
-        assert_eq!(set.notes.skipped, 0);
+        assert_eq!(set.report.skipped, 0);
     }
 }
 
@@ -53,10 +49,10 @@ fn movielens_titles_are_latin1_and_genres_named() {
     let set = load_case(&seed_of(Format::MovieLens100k).case, &LoadOptions::default()).unwrap();
     assert_eq!(titles(&set), ["Misérables, Les (1995)", "L.A. Confidential (1997)"]);
     assert_eq!(categories(&set, 0), ["Action", "Adventure"]);
-    assert_eq!((categories(&set, 1), set.notes.latin1), (vec!["unknown"], 1));
+    assert_eq!((categories(&set, 1), set.report.latin1), (vec!["unknown"], 1));
     let set = load_case(&seed_of(Format::MovieLens1m).case, &LoadOptions::default()).unwrap();
     assert_eq!(titles(&set), ["-", "James and the Giant Peach (1996)", "Léon"]);
-    assert_eq!(set.notes.only_described, 1);
+    assert_eq!(set.report.only_described, 1);
     let set = load_case(&seed_of(Format::MovieLens20m).case, &LoadOptions::default()).unwrap();
     assert_eq!(titles(&set)[1], "City of Lost \"Children\", The (1995)");
     assert_eq!((categories(&set, 0), categories(&set, 1)), (vec!["Adventure", "Fantasy"], vec![]));
@@ -85,15 +81,12 @@ fn lastfm_has_names_tags_and_artists_without_a_number() {
 fn amazon_columns_are_told_by_their_ids_and_milliseconds_become_seconds() {
     let swapped = seeds().into_iter().find(|seed| seed.case.files[0].0 == "Gift_Cards.csv").unwrap();
     let set = load_case(&swapped.case, &LoadOptions::default()).unwrap();
-    assert_eq!(
-        (&set.interactions.users[0], &set.interactions.catalog.ids[0]),
-        ("A3G8U1G1V082SN", "B001GXRQW0")
-    );
+    assert_eq!((&set.interactions.users[0], &set.interactions.catalog.ids[0]), ("A3G8U1G1V082SN", "B001GXRQW0"));
     let newest = seeds().into_iter().find(|seed| seed.case.files[0].0 == "All_Beauty.jsonl").unwrap();
     let set = load_case(&newest.case, &LoadOptions::default()).unwrap();
     assert_eq!(set.interactions.time, [1_588_687_728, 1_588_615_855]);
     assert_eq!(&set.interactions.catalog.ids[0], "B00YQ6X8EA");
-    assert!(set.notes.remarks[0].contains("milliseconds"), "{:?}", set.notes);
+    assert!(set.report.remarks[0].contains("milliseconds"), "{:?}", set.report);
 }
 
 #[test]
@@ -101,15 +94,9 @@ fn other_formats_keep_their_particulars() {
     let set = load_case(&seed_of(Format::YahooMovies).case, &LoadOptions::default()).unwrap();
     assert_eq!((set.interactions.rating.clone(), titles(&set)[0]), (vec![1.0, 4.0, 5.0], "Some Film (2001)"));
     let set = load_case(&seed_of(Format::LibraryThing).case, &LoadOptions::default()).unwrap();
-    assert_eq!(
-        (set.interactions.rating, set.interactions.time),
-        (vec![5.0, 3.5], vec![1_194_393_600, 1_333_756_800])
-    );
+    assert_eq!((set.interactions.rating, set.interactions.time), (vec![5.0, 3.5], vec![1_194_393_600, 1_333_756_800]));
     let set = load_case(&seed_of(Format::MsWeb).case, &LoadOptions::default()).unwrap();
-    assert_eq!(
-        (&set.interactions.users[0], titles(&set)[0], set.notes.only_described),
-        ("data10001", "regwiz", 1)
-    );
+    assert_eq!((&set.interactions.users[0], titles(&set)[0], set.report.only_described), ("data10001", "regwiz", 1));
     let set = load_case(&seed_of(Format::RecBole).case, &LoadOptions::default()).unwrap();
     assert_eq!((titles(&set)[1], categories(&set, 1)), ("L.A. Confidential", vec!["Crime", "Film-Noir"]));
     let set = load_case(&seed_of(Format::Sequences).case, &LoadOptions::default()).unwrap();
@@ -121,14 +108,10 @@ fn quoted_fields_dates_and_given_columns() {
     let set = text("a.csv", "\"date\";\"uid\";\"song\"\n\"2012-04-03\";\"a;b\";\"x \"\"y\"\"\"\n").unwrap();
     assert_eq!((&set.interactions.users[0], &set.interactions.catalog.ids[0]), ("a;b", "x \"y\""));
     assert_eq!(set.interactions.time, [1_333_411_200]);
-    let options =
-        LoadOptions { columns: Some("user=2,item=0,time=3".parse().unwrap()), ..LoadOptions::default() };
-    let set =
-        load_bytes("c", &[("x.csv", b"song,x,anna,1700000000,9\nfuga,y,anna,1700000001,9\n")], &options)
-            .unwrap();
+    let options = LoadOptions { columns: Some("user=2,item=0,time=3".parse().unwrap()), ..LoadOptions::default() };
+    let set = load_bytes("c", &[("x.csv", b"song,x,anna,1700000000,9\nfuga,y,anna,1700000001,9\n")], &options).unwrap();
     assert_eq!((&set.interactions.users[0], &set.interactions.catalog.ids[1]), ("anna", "song"));
-    let options =
-        LoadOptions { columns: Some("user=who,item=what".parse().unwrap()), ..LoadOptions::default() };
+    let options = LoadOptions { columns: Some("user=who,item=what".parse().unwrap()), ..LoadOptions::default() };
     let set = load_bytes("c", &[("x.csv", b"what,who\na,b\n")], &options).unwrap();
     assert_eq!((&set.interactions.users[0], set.interactions.len()), ("b", 1));
     let error = load_bytes("c", &[("x.csv", b"what,whom\na,b\n")], &options).unwrap_err().to_string();
@@ -163,11 +146,10 @@ fn bad_lines_are_skipped_and_counted_on_request() {
     let options = LoadOptions { skip_bad: true, ..LoadOptions::default() };
     let rows = "1\t2\t5\n".to_owned() + &"1\t3\tx\n".repeat(8) + "4\t5\t-2.5\n";
     let set = load_bytes("c", &[("x.tsv", rows.as_bytes())], &options).unwrap();
-    assert_eq!((set.notes.skipped, set.notes.examples.len(), set.interactions.len()), (8, 5, 2));
-    assert!(set.notes.examples[0].contains("line 2"), "{:?}", set.notes);
+    assert_eq!((set.report.skipped, set.report.examples.len(), set.interactions.len()), (8, 5, 2));
+    assert!(set.report.examples[0].contains("line 2"), "{:?}", set.report);
     assert_eq!(set.interactions.rating, [5.0, -2.5]);
-    let error =
-        load_bytes("c", &[("x.tsv", b"user\titem\trating\n1\t2\tx\n")], &options).unwrap_err().to_string();
+    let error = load_bytes("c", &[("x.tsv", b"user\titem\trating\n1\t2\tx\n")], &options).unwrap_err().to_string();
     assert!(error.contains("no interactions") && error.contains("1 bad ones"), "{error}");
 }
 
@@ -191,7 +173,7 @@ fn a_folder_with_several_sets_lists_them_and_parts_stand_back() {
     let files = [("Milano.tsv", a), ("Roma.tsv", b), ("italy_train.tsv", b), ("README", b"see\n")];
     let set = load_bytes("italy", &files, &LoadOptions::default()).unwrap();
     assert_eq!(set.interactions.len(), 3);
-    assert_eq!(set.notes.remarks, ["joined 2 files: Milano.tsv, Roma.tsv"]);
+    assert_eq!(set.report.remarks, ["joined 2 files: Milano.tsv, Roma.tsv"]);
     let set = load_bytes("parts", &[("train.tsv", a), ("test.tsv", b)], &LoadOptions::default()).unwrap();
     assert_eq!(set.interactions.len(), 3);
     let other: &[u8] = b"user\titem\trating\n1\t3\t4\n";
@@ -213,7 +195,7 @@ fn bare_names_are_looked_up_in_the_data_folder() {
     assert_eq!(alone.interactions, set.interactions);
     let error = load("ml-1m", &options).unwrap_err().to_string();
     assert!(error.contains("grouplens.org/datasets/movielens/1m"), "{error}");
-    assert!(matches!(load("synth:atlantis", &options), Err(DataError::Synthetic { .. })));
+    assert!(matches!(load("synth:atlantis", &options), Err(DataError::Synthetic(..))));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
-    Cleaning, Format, Interactions, LoadOptions, Repeats, Split, clean, describe_interactions, fingerprint,
-    load, load_bytes, split, write_parquet, write_parts, write_tsv,
+    Cleaning, Format, Interactions, LoadOptions, Repeats, Split, clean, describe_interactions, fingerprint, load,
+    load_bytes, split, write_parquet, write_split, write_tsv,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,14 +39,10 @@ fn counts<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeMap<&'a String, us
 }
 
 /// The k-core by its definition: take away whoever has too few until nobody has.
-fn core_by_definition(
-    mut rows: Vec<(String, String, f32, i64)>,
-    k: usize,
-) -> Vec<(String, String, f32, i64)> {
+fn core_by_definition(mut rows: Vec<(String, String, f32, i64)>, k: usize) -> Vec<(String, String, f32, i64)> {
     loop {
         let (users, items) = (counts(rows.iter().map(|row| &row.0)), counts(rows.iter().map(|row| &row.1)));
-        let kept: Vec<_> =
-            rows.iter().filter(|row| users[&row.0] >= k && items[&row.1] >= k).cloned().collect();
+        let kept: Vec<_> = rows.iter().filter(|row| users[&row.0] >= k && items[&row.1] >= k).cloned().collect();
         if kept.len() == rows.len() {
             return kept;
         }
@@ -58,27 +54,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn cleaning_does_what_its_definition_says(rows in rows(), k in 1usize..5, least in 1usize..7) {
+    fn cleaning_agrees_with_its_definition(rows in rows(), k in 1usize..5, least in 1usize..7) {
         let all = interactions(&rows);
         let keep = Cleaning { repeats: Repeats::Keep, ..Cleaning::default() };
         let above: Vec<_> = plain(&all).into_iter().filter(|row| row.2 >= 3.0).collect();
-        let (left, notes) = clean(all.clone(), &Cleaning { threshold: Some(3.0), ..keep.clone() });
+        let (left, report) = clean(all.clone(), &Cleaning { threshold: Some(3.0), ..keep.clone() });
         prop_assert_eq!(plain(&left), above);
-        prop_assert_eq!(notes.before - notes.below_threshold, notes.after);
+        prop_assert_eq!(report.before - report.below_threshold, report.after);
         let (core, _) = clean(all.clone(), &Cleaning { k_core: Some(k), ..keep.clone() });
         prop_assert_eq!(plain(&core), core_by_definition(plain(&all), k));
-        let (active, notes) = clean(all.clone(), &Cleaning { min_interactions: Some(least), ..keep });
+        let (active, report) = clean(all.clone(), &Cleaning { min_interactions: Some(least), ..keep });
         let lengths = plain(&all);
         let lengths = counts(lengths.iter().map(|row| &row.0));
         let expected: Vec<_> = plain(&all).into_iter().filter(|row| lengths[&row.0] >= least).collect();
         prop_assert_eq!(plain(&active), expected);
-        prop_assert_eq!(notes.users_dropped, all.users.len() - active.users.len());
+        prop_assert_eq!(report.users_dropped, all.users.len() - active.users.len());
     }
 
     #[test]
-    fn of_a_repeated_pair_the_earliest_stays(rows in rows()) {
+    fn cleaning_keeps_the_earliest_of_repeated_pairs(rows in rows()) {
         let all = interactions(&rows);
-        let (once, notes) = clean(all.clone(), &Cleaning::default());
+        let (once, report) = clean(all.clone(), &Cleaning::default());
         let mut earliest: BTreeMap<(String, String), (i64, usize)> = BTreeMap::new();
         for (place, row) in plain(&all).into_iter().enumerate() {
             let best = earliest.entry((row.0, row.1)).or_insert((row.3, place));
@@ -88,11 +84,11 @@ proptest! {
         let before = plain(&all);
         let expected: Vec<_> = places.iter().map(|&place| before[place].clone()).collect();
         prop_assert_eq!(plain(&once), expected);
-        prop_assert_eq!(describe_interactions("x", Format::Delimited, &all).repeats, notes.repeated);
+        prop_assert_eq!(describe_interactions("x", Format::Delimited, &all).repeats, report.repeated);
     }
 
     #[test]
-    fn parts_share_the_data_out_in_time(rows in rows(), share in 0.05f64..0.95, seed in 0u64..5, kind in 0..3) {
+    fn temporal_split_partitions_in_time_order(rows in rows(), share in 0.05f64..0.95, seed in 0u64..5, kind in 0..3) {
         let all = interactions(&rows);
         let how = [Split::Temporal(share), Split::Random(share), Split::Last][kind as usize];
         let parts = split(&all, how, Some(how), seed);
@@ -120,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn other_users_do_not_change_a_random_split(rows in rows(), seed in 0u64..9) {
+    fn random_split_does_not_depend_on_other_users(rows in rows(), seed in 0u64..9) {
         let all = interactions(&rows);
         let alone: Vec<Row> = rows.iter().copied().filter(|row| row.0 == rows[0].0).collect();
         let alone = interactions(&alone);
@@ -132,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fingerprint_sees_changes_but_not_the_mixing_of_users(rows in rows()) {
+    fn fingerprint_detects_changes_but_not_row_order_of_users(rows in rows()) {
         let all = interactions(&rows);
         let mut by_user = rows.clone();
         by_user.sort_by_key(|row| row.0);
@@ -146,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back_the_same(
+    fn written_data_round_trips(
         rows in prop::collection::vec(("[^\t\n\r]{1,8}", "[^\t\n\r]{1,8}", any::<f32>(), any::<i32>()), 1..30),
         rated: bool,
         timed: bool,
@@ -219,22 +215,18 @@ fn splits_are_written_as_they_are_read() {
 }
 
 #[test]
-fn parts_are_written_as_files_that_load() {
+fn written_split_can_be_loaded() {
     let all = interactions(&[(1, 7, 5, 30), (1, 8, 4, 10), (1, 9, 3, 20), (2, 7, 2, 1)]);
     let parts = split(&all, Split::Last, Some(Split::Last), 0);
     let folder = tempfile::tempdir().unwrap();
-    let written = write_parts(&parts, folder.path(), "tsv").unwrap();
-    assert_eq!(
-        std::fs::read_to_string(&written.train).unwrap(),
-        "user\titem\trating\ttimestamp\nu1\t8\t4\t10\nu2\t7\t2\t1\n"
-    );
-    assert_eq!(
-        std::fs::read_to_string(&written.test).unwrap(),
-        "user\titem\trating\ttimestamp\nu1\t7\t5\t30\n"
-    );
+    write_split(&parts, folder.path(), "tsv").unwrap();
+    for (file, rows) in [("train.tsv", "u1\t8\t4\t10\nu2\t7\t2\t1\n"), ("test.tsv", "u1\t7\t5\t30\n")] {
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert_eq!(text, format!("user\titem\trating\ttimestamp\n{rows}"), "{file}");
+    }
     let whole = load(folder.path().to_str().unwrap(), &LoadOptions::default()).unwrap();
     assert_eq!(whole.interactions.len(), all.len());
-    assert!(write_parts(&parts, folder.path(), "xlsx").is_err());
+    assert!(write_split(&parts, folder.path(), "xlsx").is_err());
 }
 
 #[test]

@@ -168,11 +168,8 @@ fn popularity_and_history_lengths_look_like_real_data() {
 
 /// Least-squares slope of log count against log rank; the first count has rank 10.
 fn log_slope(counts: &[u32]) -> f64 {
-    let points: Vec<(f64, f64)> = counts
-        .iter()
-        .enumerate()
-        .map(|(index, &count)| (((index + 10) as f64).ln(), f64::from(count).ln()))
-        .collect();
+    let points: Vec<(f64, f64)> =
+        counts.iter().enumerate().map(|(index, &count)| (((index + 10) as f64).ln(), f64::from(count).ln())).collect();
     let n = points.len() as f64;
     let mean = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0 / n, sum.1 + point.1 / n));
     let (mut cross, mut square) = (0.0, 0.0);
@@ -217,8 +214,7 @@ fn groups_can_be_told_from_visits() {
     }
     let told = (600..1200).filter(|&user| {
         let own = visited_categories(&town, user, 0.0, 1.0);
-        let best = (0..centres.len())
-            .max_by(|&a, &b| cosine(&own, &centres[a]).total_cmp(&cosine(&own, &centres[b])));
+        let best = (0..centres.len()).max_by(|&a, &b| cosine(&own, &centres[a]).total_cmp(&cosine(&own, &centres[b])));
         best == Some(town.resident(user).group as usize)
     });
     let share = told.count() as f64 / 600.0;
@@ -249,8 +245,7 @@ fn tastes_drift_only_where_asked_to() {
                 .map(|user| {
                     let resident = town.resident(user);
                     let visits = visited_categories(&town, user, from, until);
-                    let liking =
-                        |group: u32| cosine(&visits, &town.groups()[group as usize].taste().map(f64::from));
+                    let liking = |group: u32| cosine(&visits, &town.groups()[group as usize].taste().map(f64::from));
                     (liking(resident.next_group) - liking(resident.group)) / 800.0
                 })
                 .sum::<f64>()
@@ -357,8 +352,7 @@ fn the_graph_is_well_formed_and_leads_two_hops_far() {
     let links: Vec<_> = statements.iter().filter(|(_, how, _)| how.contains("town.example")).collect();
     assert!(links.iter().all(|(from, _, to)| named.contains(from) && named.contains(to)));
 
-    let from =
-        |thing: &str| links.iter().filter(|link| link.0 == thing).map(|link| link.2).collect::<Vec<_>>();
+    let from = |thing: &str| links.iter().filter(|link| link.0 == thing).map(|link| link.2).collect::<Vec<_>>();
     for place in 0..town.places().len() {
         let near = from(&format!("<http://town.example/place/{place}>"));
         assert!(near.len() >= 6, "{near:?}");
@@ -381,7 +375,7 @@ fn a_folder_appears_whole_or_not_at_all() {
     assert_eq!((rows("residents.tsv"), rows("places.tsv"), rows("pages.tsv")), (300, 1095, 1095));
     assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
 
-    assert!(matches!(town.write(&folder, |_| {}), Err(TownError::Exists { .. })));
+    assert!(matches!(town.write(&folder, |_| {}), Err(TownError::Exists(..))));
     let impossible = folder.join("town.txt").join("inside");
     let error = town.write(&impossible, |_| {}).unwrap_err().to_string();
     assert!(error.contains("town.txt"), "{error}");

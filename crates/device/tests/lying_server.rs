@@ -189,6 +189,6 @@ fn a_refusal_says_no_more_than_its_reason() {
     device.step(&*server, NOW).unwrap();
     assert_eq!(
         server.with(|world| world.refusals.clone()),
-        [(0, Refusal::UnknownModel { name: "fpl".to_owned() })]
+        [(0, Refusal::UnknownModel("fpl".to_owned()))]
     );
 }

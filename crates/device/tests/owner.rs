@@ -33,13 +33,13 @@ fn declines_terms_that_the_policy_or_the_device_rejects() {
                 };
                 device.set_policy(large).unwrap();
             },
-            Refusal::CohortTooSmall { least: 50 },
+            Refusal::CohortTooSmall(50),
         ),
-        (|world| world.terms.model.name = "gmf".into(), |_| (), Refusal::UnknownModel { name: "gmf".into() }),
+        (|world| world.terms.model.name = "gmf".into(), |_| (), Refusal::UnknownModel("gmf".into())),
         (
             |world| drop(world.terms.model.settings.insert("triples".into(), "1000000000".into())),
             |_| (),
-            Refusal::UnknownModel { name: "fpl".into() },
+            Refusal::UnknownModel("fpl".into()),
         ),
         (
             |world| {
@@ -61,7 +61,7 @@ fn declines_terms_that_the_policy_or_the_device_rejects() {
                 };
                 device.set_policy(require).unwrap();
             },
-            Refusal::LayerMissing { layer: "dp".into() },
+            Refusal::LayerMissing("dp".into()),
         ),
         (
             keeps_uploads,
@@ -72,7 +72,7 @@ fn declines_terms_that_the_policy_or_the_device_rejects() {
                 };
                 device.set_policy(refuse).unwrap();
             },
-            Refusal::LayerRefused { layer: "kept-uploads".into() },
+            Refusal::LayerRefused("kept-uploads".into()),
         ),
         // More factors than the table has: the model does not fit what the terms say.
         (

@@ -220,7 +220,7 @@ fn a_device_that_drops_out_at_the_confirmation_is_counted() {
 
 /// Plays a device that the server made up, in the client_index after the real ones.
 fn fake_device(server: &SealingServer, identity: Option<Identity>) -> secagg::Device {
-    let terms = server.masks(|masks| masks.terms().clone());
+    let terms = server.masks(|masks| masks.config().clone());
     match identity {
         Some(identity) => secagg::Device::with_identity(terms, DEVICES - 1, [66; 32], identity),
         None => secagg::Device::new(terms, DEVICES - 1, [66; 32]),
@@ -236,7 +236,7 @@ fn play(server: &SealingServer, device: &mut secagg::Device) {
         Step::Advertise => device.advertise().encode(),
         Step::Share => device.share(&Neighbours::decode(&down).unwrap()).unwrap().encode(),
         Step::Mask => {
-            let nothing = vec![0; device.terms().length as usize];
+            let nothing = vec![0; device.config().length as usize];
             device.mask(&EncryptedShares::decode(&down).unwrap(), &nothing).unwrap().encode()
         }
         _ => device.unmask(&Survivors::decode(&down).unwrap()).unwrap().encode(),
@@ -350,7 +350,7 @@ fn a_roster_is_needed_for_identities_and_requires_them() {
     let mut device = Device::enrol(Box::new(SharedStore::default()), new, options()).unwrap();
     let (why, told) = declined(&server, &mut device);
     assert!(why.contains(IDENTITIES), "{why}");
-    assert_eq!(told, Refusal::LayerMissing { layer: IDENTITIES.to_owned() });
+    assert_eq!(told, Refusal::LayerMissing(IDENTITIES.to_owned()));
     device
         .set_policy(|policy| {
             policy.required_layers.clear();

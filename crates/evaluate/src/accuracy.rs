@@ -2,51 +2,30 @@
 
 use sottovoce_core::math;
 
-/// One user's values at one cutoff, or sums of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) precision: f64,
-    pub(crate) recall: f64,
-    pub(crate) ndcg: f64,
-    pub(crate) hit: f64,
-    pub(crate) map: f64,
-    pub(crate) mrr: f64,
-}
+/// One user's values at one cutoff, or sums of them, in the order of [`Metric::PER_USER`](crate::Metric::PER_USER):
+/// precision, recall, nDCG, hit, average precision, reciprocal rank.
+pub(crate) type Accuracy = [f64; 6];
 
-impl Row {
-    fn map2(self, other: Row, f: impl Fn(f64, f64) -> f64) -> Row {
-        Row {
-            precision: f(self.precision, other.precision),
-            recall: f(self.recall, other.recall),
-            ndcg: f(self.ndcg, other.ndcg),
-            hit: f(self.hit, other.hit),
-            map: f(self.map, other.map),
-            mrr: f(self.mrr, other.mrr),
-        }
-    }
-}
-
-/// Rows of any number of users: a zero, a merge and a result.
+/// Accuracy of any number of users: a zero, a merge and a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sums {
     users: usize,
-    sum: Row,
+    sum: Accuracy,
 }
 
 impl Sums {
-    pub(crate) fn add(&mut self, row: Row) {
-        self.merge(Sums { users: 1, sum: row });
+    pub(crate) fn add(&mut self, values: Accuracy) {
+        self.merge(Sums { users: 1, sum: values });
     }
 
     pub(crate) fn merge(&mut self, other: Sums) {
         self.users += other.users;
-        self.sum = self.sum.map2(other.sum, |a, b| a + b);
+        self.sum.iter_mut().zip(other.sum).for_each(|(sum, more)| *sum += more);
     }
 
     /// The means; NaN without users.
-    pub(crate) fn means(self) -> Row {
-        let users = self.users as f64;
-        self.sum.map2(Row::default(), |sum, _| sum / users)
+    pub(crate) fn means(self) -> Accuracy {
+        self.sum.map(|sum| sum / self.users as f64)
     }
 }
 
@@ -56,7 +35,7 @@ pub(crate) fn f1(precision: f64, recall: f64) -> f64 {
     if sum == 0.0 { 0.0 } else { 2.0 * precision * recall / sum }
 }
 
-/// What a hit at each place is worth, and the greatest possible sum: both by place, the first being 0.
+/// The discount of each rank, from 0, and the ideal gain of the first ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Discounts {
     gain: Vec<f64>,
@@ -64,59 +43,59 @@ pub(crate) struct Discounts {
 }
 
 impl Discounts {
-    /// For lists of up to `k` places.
+    /// For lists of up to `k` items.
     pub(crate) fn new(k: usize) -> Self {
-        let gain: Vec<f64> = (0..k).map(|place| 1.0 / math::log2(place as f64 + 2.0)).collect();
+        let gain: Vec<f64> = (0..k).map(|rank| 1.0 / math::log2(rank as f64 + 2.0)).collect();
+        let mut ideal = vec![0.0];
         let mut sum = 0.0;
-        let ideal = std::iter::once(0.0).chain(gain.iter().map(|gain| {
+        for gain in &gain {
             sum += gain;
-            sum
-        }));
-        let ideal = ideal.collect();
+            ideal.push(sum);
+        }
         Self { gain, ideal }
     }
 }
 
-/// Goes down one user's list and takes its values at each cutoff.
+/// Goes down one user's list; gives its accuracy at each cutoff on the way.
 #[derive(Debug)]
-pub(crate) struct Walk<'a> {
+pub(crate) struct ListScan<'a> {
     discounts: &'a Discounts,
     test: usize,
-    places: usize,
+    items: usize,
     hits: usize,
     gain: f64,
     precisions: f64,
-    first: Option<usize>,
+    first_hit: Option<usize>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ListScan<'a> {
     /// For a user with `test` test items, at least one.
     pub(crate) fn new(discounts: &'a Discounts, test: usize) -> Self {
-        Self { discounts, test, places: 0, hits: 0, gain: 0.0, precisions: 0.0, first: None }
+        Self { discounts, test, items: 0, hits: 0, gain: 0.0, precisions: 0.0, first_hit: None }
     }
 
-    /// The next place of the list.
+    /// Takes the next item of the list.
     pub(crate) fn step(&mut self, hit: bool) {
         if hit {
             self.hits += 1;
-            self.gain += self.discounts.gain[self.places];
-            self.precisions += self.hits as f64 / (self.places + 1) as f64;
-            self.first.get_or_insert(self.places + 1);
+            self.gain += self.discounts.gain[self.items];
+            self.precisions += self.hits as f64 / (self.items + 1) as f64;
+            self.first_hit.get_or_insert(self.items + 1);
         }
-        self.places += 1;
+        self.items += 1;
     }
 
-    /// The values at cutoff `k` if the list went as far as it does up to there.
-    pub(crate) fn row(&self, k: usize) -> Row {
+    /// The accuracy at cutoff `k`, of the items taken so far.
+    pub(crate) fn at(&self, k: usize) -> Accuracy {
         let reachable = self.test.min(k);
-        Row {
-            precision: self.hits as f64 / k as f64,
-            recall: self.hits as f64 / self.test as f64,
-            ndcg: self.gain / self.discounts.ideal[reachable],
-            hit: f64::from(self.hits > 0),
-            map: self.precisions / reachable as f64,
-            mrr: self.first.map_or(0.0, |place| 1.0 / place as f64),
-        }
+        [
+            self.hits as f64 / k as f64,
+            self.hits as f64 / self.test as f64,
+            self.gain / self.discounts.ideal[reachable],
+            f64::from(self.hits > 0),
+            self.precisions / reachable as f64,
+            self.first_hit.map_or(0.0, |rank| 1.0 / rank as f64),
+        ]
     }
 }
 
@@ -125,26 +104,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_by_hand() {
-        // Places 2 and 3 of 3 are hits; 4 test items; k = 5.
+    fn accuracy_of_a_list_computed_by_hand() {
+        // Ranks 2 and 3 of 3 are hits; 4 test items; k = 5.
         let discounts = Discounts::new(5);
-        let mut walk = Walk::new(&discounts, 4);
-        [false, true, true].into_iter().for_each(|hit| walk.step(hit));
-        let row = walk.row(5);
+        let mut scan = ListScan::new(&discounts, 4);
+        [false, true, true].into_iter().for_each(|hit| scan.step(hit));
         let log2 = f64::log2;
         let ideal = 1.0 + 1.0 / log2(3.0) + 0.5 + 1.0 / log2(5.0);
-        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-15, "{a} {b}");
-        close(row.precision, 2.0 / 5.0);
-        close(row.recall, 2.0 / 4.0);
-        close(row.ndcg, (1.0 / log2(3.0) + 0.5) / ideal);
-        close(row.hit, 1.0);
-        close(row.map, (1.0 / 2.0 + 2.0 / 3.0) / 4.0);
-        close(row.mrr, 1.0 / 2.0);
+        let expected =
+            [2.0 / 5.0, 2.0 / 4.0, (1.0 / log2(3.0) + 0.5) / ideal, 1.0, (1.0 / 2.0 + 2.0 / 3.0) / 4.0, 1.0 / 2.0];
+        for (found, expected) in scan.at(5).into_iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-15, "{found} {expected}");
+        }
     }
 
     #[test]
-    fn means_of_nobody_are_not_a_number() {
-        assert!(Sums::default().means().ndcg.is_nan());
+    fn means_without_users_are_nan() {
+        assert!(Sums::default().means()[2].is_nan());
         assert_eq!(f1(0.0, 0.0), 0.0);
         assert!(f1(f64::NAN, f64::NAN).is_nan());
     }

@@ -1,6 +1,6 @@
 //! Area under the ROC curve of one user's full ranking.
 
-use crate::ranking::OUT;
+use crate::top_k::OUT;
 
 /// Up to this many test items, comparing each with the whole catalog beats sorting the catalog.
 const FEW: usize = 128;
@@ -45,8 +45,7 @@ impl Auc {
         self.sorted.extend_from_slice(keys);
         self.sorted.sort_unstable();
         let twice = |key| {
-            self.sorted.partition_point(|&other| other < key)
-                + self.sorted.partition_point(|&other| other <= key)
+            self.sorted.partition_point(|&other| other < key) + self.sorted.partition_point(|&other| other <= key)
         };
         self.relevant.iter().map(|&key| twice(key) as u64).sum()
     }
@@ -94,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_agree_with_the_definition(
+        fn both_algorithms_agree_with_the_definition(
             keys in prop::collection::vec(prop_oneof![1 => Just(OUT), 6 => -9i32..9, 3 => any::<i32>()], 0..350),
             share in 1u32..8,
         ) {
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_pair_there_is_no_area() {
+    fn undefined_without_a_pair() {
         assert_eq!(Auc::default().of(&[1, 2, OUT], [0, 1].into_iter()), None);
         assert_eq!(Auc::default().of(&[1, 2, OUT], [2].into_iter()), None);
         assert_eq!(Auc::default().of(&[1, 2, OUT], [1, 2].into_iter()), Some(1.0));

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn costs_computed_by_hand() {
         // 20 rounds, 8 devices: each gets 300 vectors and sends 5 and half of 5.
         assert_eq!(cce(20.0, 8, 300, 5.0, 0.5), 20.0 * 8.0 * 307.5);
         assert_eq!(tcc(cce(2.0, 1, 10, 3.0, 0.0), 7), 182.0);

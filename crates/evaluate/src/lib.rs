@@ -1,20 +1,20 @@
-//! How good are the recommendations, for whom, and is the difference real?
+//! Evaluation of recommenders: metrics, significance tests, tables, plots and the HTML report.
 //!
-//! [`judge`] ranks the catalog for each user by a model's scores and measures the lists; [`judge_lists`] measures lists
-//! that came from anywhere. Both end in the same code, so a model and somebody else's file are judged alike. An
-//! [`Evaluation`] keeps each user's values beside the means: [`significance`] compares models on them, [`slices`] shows
-//! who is served well.
+//! [`evaluate`](fn@evaluate) ranks the catalog for each user by a model's scores and computes the metrics of the lists;
+//! [`evaluate_lists`] does the same for lists that any other system made, with the same code. An [`Evaluation`] holds each
+//! user's values beside the means; [`significance`] compares models on them. [`report`] turns results into tables, plots
+//! and a page.
 //!
 //! ```
 //! use sottovoce_core::Histories;
-//! use sottovoce_evaluate::{Protocol, Question, judge};
+//! use sottovoce_evaluate::{EvaluationInput, Protocol, evaluate};
 //!
 //! let train = Histories::from_lists(&[vec![0], vec![1, 2]], 5)?;
 //! let test = Histories::from_lists(&[vec![4], vec![3]], 5)?;
-//! let question = Question::new(&train, &test);
+//! let input = EvaluationInput::new(&train, &test);
 //! // This model likes items with high numbers.
 //! let score = |_user: usize, into: &mut [f32]| (0..5).for_each(|item| into[item] = item as f32);
-//! let evaluation = judge(&question, &Protocol::all_unrated([1, 2]), score)?;
+//! let evaluation = evaluate(&input, &Protocol::all_unrated([1, 2]), score)?;
 //! assert_eq!(evaluation.at[&1].precision, 0.5);
 //! assert_eq!(evaluation.at[&2].recall, 1.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -22,27 +22,25 @@
 
 mod accuracy;
 mod auc;
+mod beyond_accuracy;
 pub mod communication;
-mod desk;
-mod evaluation;
-mod exposure;
-mod judge;
+mod compute;
+mod evaluate;
+mod input;
 mod lists;
-mod measure;
 pub mod metric;
 mod per_user;
 mod popularity;
-mod question;
+mod quantiles;
 mod ranking;
 pub mod report;
 mod sampling;
 pub mod significance;
-pub mod slices;
+mod top_k;
 
-pub use evaluation::{Evaluation, Summary};
-pub use judge::{judge, judge_lists};
-pub use lists::{Lists, ListsBuilder, ListsError, Order};
-pub use metric::{Better, Key, Metrics};
-pub use per_user::{Columns, PerUser};
-pub use popularity::Popularity;
-pub use question::{Candidates, EvaluateError, Protocol, Question};
+pub use evaluate::{Evaluation, evaluate, evaluate_lists};
+pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol};
+pub use lists::{Order, RankedLists, RankedListsBuilder, RankedListsError};
+pub use metric::{Better, Metric, Metrics};
+pub use per_user::PerUser;
+pub use quantiles::quantile_groups;

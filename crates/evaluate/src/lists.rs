@@ -5,13 +5,13 @@ use thiserror::Error;
 
 /// Everyone's recommendations, best first; a list may be short or empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lists {
+pub struct RankedLists {
     offsets: Vec<usize>,
     items: Vec<u32>,
     catalog_size: usize,
 }
 
-impl Lists {
+impl RankedLists {
     /// From rows of `width` places of which the first `lengths[user]` are taken.
     pub(crate) fn from_rows(mut items: Vec<u32>, width: usize, lengths: &[u32], catalog_size: usize) -> Self {
         let mut offsets = Vec::with_capacity(lengths.len() + 1);
@@ -55,44 +55,29 @@ impl Lists {
 
     /// The same cut at `k` places.
     #[must_use]
-    pub fn cut(&self, k: usize) -> Lists {
+    pub fn cut(&self, k: usize) -> RankedLists {
         let mut offsets = vec![0];
         let mut items = Vec::new();
         for user in 0..self.users() {
             items.extend_from_slice(self.top(user, k));
             offsets.push(items.len());
         }
-        Lists { offsets, items, catalog_size: self.catalog_size }
+        RankedLists { offsets, items, catalog_size: self.catalog_size }
     }
 }
 
-/// A line that does not belong into [`Lists`].
+/// A line that does not belong into [`RankedLists`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum ListsError {
-    /// A user beyond the last.
-    #[error("user {user} of {users}")]
-    User {
-        /// The user's index.
-        user: usize,
-        /// Number of users.
-        users: usize,
-    },
-    /// An item that is not in the catalog.
-    #[error("item {item} of {items}")]
-    Item {
-        /// The item's index.
-        item: u32,
-        /// Size of the catalog.
-        items: usize,
-    },
-    /// An item twice in one list.
-    #[error("item {item} comes more than once in the list of user {user}")]
-    Repeated {
-        /// The user's index.
-        user: usize,
-        /// The item's index.
-        item: u32,
-    },
+pub enum RankedListsError {
+    /// A user beyond the last. Fields: the user's index; number of users.
+    #[error("user {0} of {1}")]
+    User(usize, usize),
+    /// An item that is not in the catalog. Fields: the item's index; size of the catalog.
+    #[error("item {0} of {1}")]
+    Item(u32, usize),
+    /// An item twice in one list. Fields: the user's index; the item's index.
+    #[error("item {1} comes more than once in the list of user {0}")]
+    Repeated(usize, u32),
 }
 
 /// What the numbers beside the items mean.
@@ -104,18 +89,18 @@ pub enum Order {
     Rank,
 }
 
-/// Collects [`Lists`] from lines in any order.
+/// Collects [`RankedLists`] from lines in any order.
 ///
 /// Equal values are ordered by ascending item; a value that is not a number comes last.
 #[derive(Clone, Debug)]
-pub struct ListsBuilder {
+pub struct RankedListsBuilder {
     order: Order,
     users: usize,
     catalog_size: usize,
     lines: Vec<(u32, u32, f64)>,
 }
 
-impl ListsBuilder {
+impl RankedListsBuilder {
     /// For this many users (at most 2^32) and items.
     pub fn new(users: usize, catalog_size: usize, order: Order) -> Self {
         Self { order, users, catalog_size, lines: Vec::new() }
@@ -125,12 +110,12 @@ impl ListsBuilder {
     ///
     /// # Errors
     /// If there is no such user or item.
-    pub fn push(&mut self, user: usize, item: u32, value: f64) -> Result<(), ListsError> {
+    pub fn push(&mut self, user: usize, item: u32, value: f64) -> Result<(), RankedListsError> {
         if user >= self.users {
-            return Err(ListsError::User { user, users: self.users });
+            return Err(RankedListsError::User(user, self.users));
         }
         if item as usize >= self.catalog_size {
-            return Err(ListsError::Item { item, items: self.catalog_size });
+            return Err(RankedListsError::Item(item, self.catalog_size));
         }
         let worth = if self.order == Order::Rank { -value } else { value };
         self.lines.push((user as u32, item, worth));
@@ -141,11 +126,10 @@ impl ListsBuilder {
     ///
     /// # Errors
     /// If a list has an item twice.
-    pub fn finish(mut self) -> Result<Lists, ListsError> {
+    pub fn finish(mut self) -> Result<RankedLists, RankedListsError> {
         self.refuse_repeats()?;
-        self.lines.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)).then_with(|| a.1.cmp(&b.1))
-        });
+        self.lines
+            .sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)).then_with(|| a.1.cmp(&b.1)));
         let mut offsets = vec![0; self.users + 1];
         for &(user, _, _) in &self.lines {
             offsets[user as usize + 1] += 1;
@@ -154,13 +138,13 @@ impl ListsBuilder {
             offsets[user + 1] += offsets[user];
         }
         let items = self.lines.iter().map(|line| line.1).collect();
-        Ok(Lists { offsets, items, catalog_size: self.catalog_size })
+        Ok(RankedLists { offsets, items, catalog_size: self.catalog_size })
     }
 
-    fn refuse_repeats(&mut self) -> Result<(), ListsError> {
+    fn refuse_repeats(&mut self) -> Result<(), RankedListsError> {
         self.lines.sort_unstable_by_key(|&(user, item, _)| (user, item));
         let twice = self.lines.windows(2).find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
-        twice.map_or(Ok(()), |pair| Err(ListsError::Repeated { user: pair[0].0 as usize, item: pair[0].1 }))
+        twice.map_or(Ok(()), |pair| Err(RankedListsError::Repeated(pair[0].0 as usize, pair[0].1)))
     }
 }
 
@@ -173,8 +157,8 @@ fn best_first(a: f64, b: f64) -> Ordering {
 mod tests {
     use super::*;
 
-    fn build(order: Order, lines: &[(usize, u32, f64)]) -> Result<Lists, ListsError> {
-        let mut builder = ListsBuilder::new(3, 10, order);
+    fn build(order: Order, lines: &[(usize, u32, f64)]) -> Result<RankedLists, RankedListsError> {
+        let mut builder = RankedListsBuilder::new(3, 10, order);
         for &(user, item, value) in lines {
             builder.push(user, item, value)?;
         }
@@ -182,17 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_in_any_order_and_ties_go_to_the_lower_item() {
+    fn builder_sorts_lines_and_breaks_ties_by_item() {
         let nan = f64::NAN;
-        let lines = [
-            (2, 7, 0.5),
-            (0, 4, nan),
-            (0, 9, -0.0),
-            (2, 1, 0.5),
-            (0, 3, f64::NEG_INFINITY),
-            (0, 8, 0.0),
-            (2, 2, 0.9),
-        ];
+        let lines =
+            [(2, 7, 0.5), (0, 4, nan), (0, 9, -0.0), (2, 1, 0.5), (0, 3, f64::NEG_INFINITY), (0, 8, 0.0), (2, 2, 0.9)];
         let lists = build(Order::Score, &lines).unwrap();
         assert_eq!(lists.of(0), [8, 9, 3, 4]);
         assert_eq!(lists.of(1), [0u32; 0]);
@@ -202,23 +179,23 @@ mod tests {
     }
 
     #[test]
-    fn ranks_run_the_other_way() {
+    fn lower_ranks_are_better() {
         let lists = build(Order::Rank, &[(1, 5, 3.0), (1, 6, 1.0), (1, 2, 2.0)]).unwrap();
         assert_eq!(lists.of(1), [6, 2, 5]);
     }
 
     #[test]
-    fn lines_that_do_not_belong_are_refused() {
+    fn rejects_unknown_users_and_items_and_repeats() {
         let refused = |lines: &[_]| build(Order::Score, lines).unwrap_err();
-        assert_eq!(refused(&[(3, 0, 1.0)]), ListsError::User { user: 3, users: 3 });
-        assert_eq!(refused(&[(0, 10, 1.0)]), ListsError::Item { item: 10, items: 10 });
+        assert_eq!(refused(&[(3, 0, 1.0)]), RankedListsError::User(3, 3));
+        assert_eq!(refused(&[(0, 10, 1.0)]), RankedListsError::Item(10, 10));
         let twice = [(1, 4, 1.0), (0, 4, 1.0), (1, 4, 0.5)];
-        assert_eq!(refused(&twice), ListsError::Repeated { user: 1, item: 4 });
+        assert_eq!(refused(&twice), RankedListsError::Repeated(1, 4));
     }
 
     #[test]
-    fn rows_are_packed() {
-        let lists = Lists::from_rows(vec![1, 2, 3, 9, 4, 9, 9, 9, 5, 9, 9, 9], 4, &[3, 1, 0 /* none */], 10);
+    fn from_rows_packs_rows() {
+        let lists = RankedLists::from_rows(vec![1, 2, 3, 9, 4, 9, 9, 9, 5, 9, 9, 9], 4, &[3, 1, 0 /* none */], 10);
         assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1, 2, 3][..], &[4], &[]]);
     }
 }

@@ -1,35 +1,36 @@
-//! The measures, their names and their values at one cutoff.
+//! Metrics: their names and their values at one cutoff.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::report::lenient::number;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use thiserror::Error;
 
-/// All measures of the lists at one cutoff k.
+/// All metrics of the lists at one cutoff k.
 ///
 /// Accuracy is the mean over users with test items; the rest is over all users' lists. A number that is not defined
 /// (no user has test items, nothing was recommended) is NaN here and `null` in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Hits / k, also where the list is shorter.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub precision: f64,
     /// Hits / number of test items.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub recall: f64,
     /// Sum of 1 / log2(place + 1) over hits, divided by its greatest possible value with min(k, test items) hits.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub ndcg: f64,
     /// Share of users with a hit.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub hit_rate: f64,
     /// Sum of the precision at each hit, divided by min(k, test items).
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub map: f64,
     /// 1 / place of the first hit; 0 without one.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub mrr: f64,
     /// Harmonic mean of the mean precision and the mean recall; 0 if both are.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub f1: f64,
     /// Area under the ROC curve of the full ranking, the same at each cutoff; unknown for lists and for sampled
     /// candidates.
@@ -38,16 +39,16 @@ pub struct Metrics {
     /// Number of distinct items recommended.
     pub item_coverage: usize,
     /// The same as a share of the catalog.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub item_coverage_share: f64,
     /// 1 - Gini index of the recommendation counts of the whole catalog: 1 is even, 0 is all on one item.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub gini: f64,
     /// Shannon entropy of the recommendation counts, in bits.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub shannon_entropy: f64,
     /// Mean number of long-tail items in a list; users without a list count.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(deserialize_with = "number")]
     pub aclt: f64,
     /// Difference of the hit shares of short head and long tail: standard deviation / mean of the two.
     pub pop_reo: Option<f64>,
@@ -57,71 +58,87 @@ pub struct Metrics {
     pub bias_disparity: BTreeMap<String, Option<f64>>,
 }
 
-fn nan_if_null<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(source)?.unwrap_or(f64::NAN))
-}
-
 impl Metrics {
-    /// One measure; `None` if it is not defined or was not taken.
-    pub fn get(&self, key: Key) -> Option<f64> {
+    /// One metric; `None` if it is not defined or was not computed.
+    pub fn get(&self, key: Metric) -> Option<f64> {
         let value = match key {
-            Key::Precision => self.precision,
-            Key::Recall => self.recall,
-            Key::Ndcg => self.ndcg,
-            Key::HitRate => self.hit_rate,
-            Key::Map => self.map,
-            Key::Mrr => self.mrr,
-            Key::F1 => self.f1,
-            Key::Auc => self.auc?,
-            Key::ItemCoverage => self.item_coverage as f64,
-            Key::ItemCoverageShare => self.item_coverage_share,
-            Key::Gini => self.gini,
-            Key::ShannonEntropy => self.shannon_entropy,
-            Key::Aclt => self.aclt,
-            Key::PopReo => self.pop_reo?,
-            Key::PopRsp => self.pop_rsp?,
+            Metric::Precision => self.precision,
+            Metric::Recall => self.recall,
+            Metric::Ndcg => self.ndcg,
+            Metric::HitRate => self.hit_rate,
+            Metric::Map => self.map,
+            Metric::Mrr => self.mrr,
+            Metric::F1 => self.f1,
+            Metric::Auc => self.auc?,
+            Metric::ItemCoverage => self.item_coverage as f64,
+            Metric::ItemCoverageShare => self.item_coverage_share,
+            Metric::Gini => self.gini,
+            Metric::ShannonEntropy => self.shannon_entropy,
+            Metric::Aclt => self.aclt,
+            Metric::PopReo => self.pop_reo?,
+            Metric::PopRsp => self.pop_rsp?,
         };
         (!value.is_nan()).then_some(value)
     }
 }
 
-/// Names a measure, in files and on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Key {
-    /// P@k.
-    Precision,
-    /// R@k.
-    Recall,
-    /// nDCG@k.
-    Ndcg,
-    /// HR@k.
-    HitRate,
-    /// MAP@k.
-    Map,
-    /// MRR@k.
-    Mrr,
-    /// F1@k.
-    F1,
-    /// AUC.
-    Auc,
-    /// IC@k.
-    ItemCoverage,
-    /// IC@k as a share of the catalog.
-    ItemCoverageShare,
-    /// G@k.
-    Gini,
-    /// SE@k.
-    ShannonEntropy,
-    /// ACLT@k.
-    Aclt,
-    /// PopREO@k.
-    PopReo,
-    /// PopRSP@k.
-    PopRsp,
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $variant:ident $name:literal,)+) => {
+        /// The name of a metric, in files and on the command line.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Metric {
+            $($(#[$doc])* $variant),+
+        }
+
+        impl Metric {
+            /// Every metric, in the order of tables.
+            pub const ALL: [Metric; 15] = [$(Metric::$variant),+];
+
+            /// The name in files: the field of [`Metrics`].
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Metric::$variant => $name),+
+                }
+            }
+        }
+    };
 }
 
-/// Which way a measure improves.
+metrics! {
+    /// P@k.
+    Precision "precision",
+    /// R@k.
+    Recall "recall",
+    /// nDCG@k.
+    Ndcg "ndcg",
+    /// HR@k.
+    HitRate "hit_rate",
+    /// MAP@k.
+    Map "map",
+    /// MRR@k.
+    Mrr "mrr",
+    /// F1@k.
+    F1 "f1",
+    /// AUC.
+    Auc "auc",
+    /// IC@k.
+    ItemCoverage "item_coverage",
+    /// IC@k as a share of the catalog.
+    ItemCoverageShare "item_coverage_share",
+    /// G@k.
+    Gini "gini",
+    /// SE@k.
+    ShannonEntropy "shannon_entropy",
+    /// ACLT@k.
+    Aclt "aclt",
+    /// PopREO@k.
+    PopReo "pop_reo",
+    /// PopRSP@k.
+    PopRsp "pop_rsp",
+}
+
+/// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better.
@@ -130,79 +147,39 @@ pub enum Better {
     Lower,
 }
 
-/// No measure of this name.
+/// There is no metric of this name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("there is no metric `{name}`; metrics are: {}", Key::ALL.map(Key::name).join(" "))]
+#[error("there is no metric `{name}`; metrics are: {}", Metric::ALL.map(Metric::name).join(" "))]
 pub struct UnknownMetric {
     /// What was asked for.
     pub name: String,
 }
 
-impl Key {
-    /// Every measure, in the order of tables.
-    pub const ALL: [Key; 15] = [
-        Key::Precision,
-        Key::Recall,
-        Key::Ndcg,
-        Key::HitRate,
-        Key::Map,
-        Key::Mrr,
-        Key::F1,
-        Key::Auc,
-        Key::ItemCoverage,
-        Key::ItemCoverageShare,
-        Key::Gini,
-        Key::ShannonEntropy,
-        Key::Aclt,
-        Key::PopReo,
-        Key::PopRsp,
-    ];
-
-    /// Measures that each user has a value of: those that can be tested and sliced.
-    pub const PER_USER: [Key; 7] =
-        [Key::Precision, Key::Recall, Key::Ndcg, Key::HitRate, Key::Map, Key::Mrr, Key::Auc];
-
-    /// The name in files: the field of [`Metrics`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            Key::Precision => "precision",
-            Key::Recall => "recall",
-            Key::Ndcg => "ndcg",
-            Key::HitRate => "hit_rate",
-            Key::Map => "map",
-            Key::Mrr => "mrr",
-            Key::F1 => "f1",
-            Key::Auc => "auc",
-            Key::ItemCoverage => "item_coverage",
-            Key::ItemCoverageShare => "item_coverage_share",
-            Key::Gini => "gini",
-            Key::ShannonEntropy => "shannon_entropy",
-            Key::Aclt => "aclt",
-            Key::PopReo => "pop_reo",
-            Key::PopRsp => "pop_rsp",
-        }
-    }
+impl Metric {
+    /// Metrics with a value per user, which can be tested for significance.
+    pub const PER_USER: [Metric; 7] =
+        [Metric::Precision, Metric::Recall, Metric::Ndcg, Metric::HitRate, Metric::Map, Metric::Mrr, Metric::Auc];
 
     /// Which way it improves. Of the long tail and of evenness, more counts as better.
     pub const fn better(self) -> Better {
         match self {
-            Key::PopReo | Key::PopRsp => Better::Lower,
+            Metric::PopReo | Metric::PopRsp => Better::Lower,
             _ => Better::Higher,
         }
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Key {
+impl FromStr for Metric {
     type Err = UnknownMetric;
 
     fn from_str(name: &str) -> Result<Self, UnknownMetric> {
-        let found = Key::ALL.into_iter().find(|key| key.name() == name);
+        let found = Metric::ALL.into_iter().find(|key| key.name() == name);
         found.ok_or_else(|| UnknownMetric { name: name.to_owned() })
     }
 }
@@ -233,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_names_in_their_order_and_every_digit() {
+    fn json_round_trips_in_order() {
         let text = serde_json::to_string(&sample()).unwrap();
         assert_eq!(
             text,
@@ -251,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_name_the_fields() {
+    fn metric_names_are_the_fields() {
         let json = serde_json::to_value(sample()).unwrap();
-        for key in Key::ALL {
+        for key in Metric::ALL {
             assert_eq!(key.name().parse(), Ok(key));
             assert_eq!(sample().get(key), json[key.name()].as_f64(), "{key}");
             assert_eq!(serde_json::to_value(key).unwrap(), key.name());
         }
-        let error = "ngcd".parse::<Key>().unwrap_err().to_string();
+        let error = "ngcd".parse::<Metric>().unwrap_err().to_string();
         assert!(error.starts_with("there is no metric `ngcd`; metrics are: precision recall"), "{error}");
     }
 }

@@ -10,16 +10,15 @@ const HEAD_SHARE: (u64, u64) = (4, 5);
 /// The head is the most popular items, most popular first (ties by ascending item), until they hold 80 % of the
 /// training interactions; the item that crosses is in. The rest is the long tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Popularity {
+pub(crate) struct Popularity {
     counts: Vec<u32>,
-    order: Vec<u32>,
     head: Vec<bool>,
     head_size: usize,
 }
 
 impl Popularity {
     /// Counts the interactions of a training part.
-    pub fn of(train: &Histories) -> Self {
+    pub(crate) fn of(train: &Histories) -> Self {
         let counts = train.popularity();
         let mut order: Vec<u32> = (0..counts.len() as u32).collect();
         order.sort_by_key(|&item| std::cmp::Reverse(counts[item as usize]));
@@ -31,27 +30,17 @@ impl Popularity {
             held += u64::from(counts[item]);
             head_size += 1;
         }
-        Self { counts, order, head, head_size }
+        Self { counts, head, head_size }
     }
 
     /// Training interactions by item.
-    pub fn counts(&self) -> &[u32] {
+    pub(crate) fn counts(&self) -> &[u32] {
         &self.counts
     }
 
-    /// All items, most popular first.
-    pub fn order(&self) -> &[u32] {
-        &self.order
-    }
-
     /// Whether an item is in the short head.
-    pub fn is_head(&self, item: u32) -> bool {
+    pub(crate) fn is_head(&self, item: u32) -> bool {
         self.head[item as usize]
-    }
-
-    /// Number of items in the short head.
-    pub fn head_size(&self) -> usize {
-        self.head_size
     }
 
     /// Number of items in the short head and in the long tail, by group.
@@ -73,19 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_item_that_crosses_is_in_the_head_and_ties_go_to_the_lower_item() {
+    fn head_includes_the_item_that_crosses_80_percent() {
         // 10 interactions: item 3 has 5, items 0 and 2 have 2, item 1 has 1, item 4 none. 5 + 2 are 70 %, + 2 are 90 %.
         let lists = [vec![3, 3, 3, 3, 3], vec![2, 2, 0, 0, 1]];
         let all = Popularity::of(&Histories::from_lists(&lists, 5).unwrap());
-        assert_eq!(all.order(), [3, 0, 2, 1, 4]);
-        assert_eq!(
-            (0..5).map(|item| all.is_head(item)).collect::<Vec<_>>(),
-            [true, false, true, true, false]
-        );
+        assert_eq!((0..5).map(|item| all.is_head(item)).collect::<Vec<_>>(), [true, false, true, true, false]);
         assert_eq!(all.sizes(), [3, 2]);
         // Exactly 80 % is enough.
         let all = Popularity::of(&Histories::from_lists(&[vec![0, 1, 1, 1, 1]], 2).unwrap());
-        assert_eq!((all.head_size(), all.is_head(1)), (1, true));
-        assert_eq!(Popularity::of(&Histories::from_lists(&[[]], 2).unwrap()).head_size(), 0);
+        assert_eq!((all.head_size, all.is_head(1)), (1, true));
+        assert_eq!(Popularity::of(&Histories::from_lists(&[[]], 2).unwrap()).head_size, 0);
     }
 }

@@ -1,15 +1,15 @@
-//! Random unseen items for a user's test items to compete with.
+//! Sampling of negatives: random unseen items that compete with a user's test items.
 
 use sottovoce_core::Rng;
 
-/// Sets of items with a constant-time reset: an item is in the set if it carries the current stamp.
+/// A set of items that empties in constant time: an item is in the set if it carries the current stamp.
 #[derive(Debug)]
-pub(crate) struct Marks {
+pub(crate) struct ItemSet {
     stamps: Vec<u32>,
     now: u32,
 }
 
-impl Marks {
+impl ItemSet {
     pub(crate) fn new(items: usize) -> Self {
         Self { stamps: vec![0; items], now: 0 }
     }
@@ -36,21 +36,21 @@ impl Marks {
     }
 }
 
-/// Draws `negatives` distinct items that are not marked, marking them; all that there are if fewer are free.
-pub(crate) fn draw(rng: &mut Rng, negatives: usize, free: usize, marks: &mut Marks, into: &mut Vec<u32>) {
+/// Draws `negatives` distinct items that are not in `taken`, or all of them if there are fewer; `free` is their number.
+pub(crate) fn draw(rng: &mut Rng, negatives: usize, free: usize, taken: &mut ItemSet, into: &mut Vec<u32>) {
     into.clear();
-    let items = marks.stamps.len();
+    let items = taken.stamps.len();
     if negatives < free / 2 {
         // More than half of the free items stay free: rejection ends soon unless the user has nearly everything.
         while into.len() < negatives {
             let item = rng.index(items) as u32;
-            if marks.add(item) {
+            if taken.add(item) {
                 into.push(item);
             }
         }
         return;
     }
-    into.extend((0..items as u32).filter(|&item| !marks.has(item)));
+    into.extend((0..items as u32).filter(|&item| !taken.has(item)));
     rng.shuffle(into);
     into.truncate(negatives);
 }
@@ -60,16 +60,16 @@ mod tests {
     use super::*;
 
     fn drawn(negatives: usize, seen: &[u32], items: usize, seed: u64) -> Vec<u32> {
-        let mut marks = Marks::new(items);
-        marks.clear();
-        seen.iter().for_each(|&item| assert!(marks.add(item)));
+        let mut taken = ItemSet::new(items);
+        taken.clear();
+        seen.iter().for_each(|&item| assert!(taken.add(item)));
         let mut into = vec![99];
-        draw(&mut Rng::new(seed), negatives, items - seen.len(), &mut marks, &mut into);
+        draw(&mut Rng::new(seed), negatives, items - seen.len(), &mut taken, &mut into);
         into
     }
 
     #[test]
-    fn draws_are_distinct_unseen_and_as_many_as_asked() {
+    fn draws_distinct_unseen_items() {
         for (negatives, expected) in [(3, 3), (10, 10), (17, 17), (30, 17)] {
             let mut items = drawn(negatives, &[4, 9, 11], 20, 5);
             items.sort_unstable();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_free_item_is_drawn_about_equally_often() {
+    fn draws_uniformly() {
         for negatives in [2, 6] {
             let mut counts = [0u32; 10];
             for seed in 0..4000 {
@@ -89,21 +89,18 @@ mod tests {
             }
             let expected = 4000.0 * negatives as f64 / 8.0;
             for (item, &count) in counts.iter().enumerate().filter(|(item, _)| ![0, 7].contains(item)) {
-                assert!(
-                    (f64::from(count) - expected).abs() < 0.1 * expected,
-                    "{item}: {count} of {expected}"
-                );
+                assert!((f64::from(count) - expected).abs() < 0.1 * expected, "{item}: {count} of {expected}");
             }
         }
     }
 
     #[test]
-    fn marks_survive_the_wrap_of_their_counter() {
-        let mut marks = Marks::new(2);
-        marks.now = u32::MAX - 1;
-        marks.clear();
-        assert!(marks.add(0) && !marks.add(0) && marks.has(0));
-        marks.clear();
-        assert!(!marks.has(0) && marks.add(0));
+    fn item_set_survives_stamp_overflow() {
+        let mut items = ItemSet::new(2);
+        items.now = u32::MAX - 1;
+        items.clear();
+        assert!(items.add(0) && !items.add(0) && items.has(0));
+        items.clear();
+        assert!(!items.has(0) && items.add(0));
     }
 }

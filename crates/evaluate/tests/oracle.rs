@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sottovoce_core::{Categories, Histories, Names};
-use sottovoce_evaluate::{Lists, ListsBuilder, Order, Question, judge_lists};
+use sottovoce_evaluate::{EvaluationInput, Order, RankedLists, RankedListsBuilder, evaluate_lists};
 use std::collections::BTreeMap;
 use std::{fs, path::PathBuf};
 
@@ -10,7 +10,7 @@ struct Case {
     train: Histories,
     test: Histories,
     categories: Categories,
-    lists: Lists,
+    lists: RankedLists,
     expected: Value,
 }
 
@@ -44,7 +44,7 @@ fn load(folder: &str) -> Case {
         rows.iter().for_each(|row| lists[user_index[&row[0]]].push(item_index[&row[1]] as u32));
         Histories::from_lists(&lists, item_index.len()).unwrap()
     };
-    let mut lists = ListsBuilder::new(user_index.len(), item_index.len(), Order::Score);
+    let mut lists = RankedListsBuilder::new(user_index.len(), item_index.len(), Order::Score);
     for row in &recommendations {
         lists.push(user_index[&row[0]], item_index[&row[1]] as u32, row[2].parse().unwrap()).unwrap();
     }
@@ -84,15 +84,16 @@ fn agree(found: &Value, expected: &Value, place: &str) {
 }
 
 #[test]
-fn all_cases_agree() {
+fn metrics_agree_with_independently_computed_cases() {
     for folder in ["case-1", "case-2", "case-3", "case-4"] {
         let case = load(folder);
-        let question =
-            Question { categories: Some(&case.categories), ..Question::new(&case.train, &case.test) };
-        let evaluation = judge_lists(&question, &[10, 1, 5], &case.lists).unwrap();
-        let summary = serde_json::to_value(evaluation.summary()).unwrap();
-        for key in ["users", "items", "at"] {
-            agree(&summary[key], &case.expected[key], &format!("{folder}.{key}"));
-        }
+        let input =
+            EvaluationInput { categories: Some(&case.categories), ..EvaluationInput::new(&case.train, &case.test) };
+        let evaluation = evaluate_lists(&input, &[10, 1, 5], &case.lists).unwrap();
+        let lists = &evaluation.lists;
+        assert_eq!(case.expected["users"], lists.users(), "{folder}");
+        assert_eq!(case.expected["items"], lists.catalog_size(), "{folder}");
+        let metrics = serde_json::to_value(&evaluation.at).unwrap();
+        agree(&metrics, &case.expected["at"], &format!("{folder}.at"));
     }
 }

@@ -1,65 +1,63 @@
-//! The report as its readers meet it: marking, escaping, files, pictures.
+//! The report: ranks in tables, escaping, files, plots.
 
 use proptest::prelude::*;
 use sottovoce_evaluate::report::plot::{
-    Axis, Bars, Front, Orientation, Point, Series, Shape, Style, Summary, Unit, pareto_front,
+    Axis, Bars, Orientation, ParetoAxes, Point, Series, Shape, Style, Summary, Unit, pareto_front,
 };
 use sottovoce_evaluate::report::{
-    Block, Cell, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Standing,
-    Table,
+    Block, Cell, CellRank, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Table,
 };
 use std::fs;
 
 /// A title that breaks out of every context it is put into without escaping.
-const HOSTILE: &str =
-    "</title></style></script>\"'><script>alert(1)</script><img src=x onerror=alert(2)>&\u{0}\u{1b}";
+const HOSTILE: &str = "</title></style></script>\"'><script>alert(1)</script><img src=x onerror=alert(2)>&\u{0}\u{1b}";
 
 fn column(values: &[Option<f64>], column: Column) -> Table {
     let rows = values.iter().map(|&value| Row::new("model").cell(Cell::maybe(value)));
     rows.fold(Table::new("t", "Model").column(column), Table::row)
 }
 
-fn standings(values: &[Option<f64>], with: Column) -> Vec<Standing> {
-    column(values, with).standings().into_iter().map(|row| row[0]).collect()
+fn cell_ranks(values: &[Option<f64>], with: Column) -> Vec<CellRank> {
+    column(values, with).cell_ranks().into_iter().map(|row| row[0]).collect()
 }
 
-use Standing::{Best, Other, Second};
+use CellRank::{Best, Other, Second};
 
 #[test]
-fn the_best_value_follows_the_direction() {
+fn ranks_follow_the_direction() {
     let values = [Some(0.3), Some(0.1), Some(0.2)];
-    assert_eq!(standings(&values, Column::new("a", "A").higher()), [Best, Other, Second]);
-    assert_eq!(standings(&values, Column::new("a", "A").lower()), [Other, Best, Second]);
-    assert_eq!(standings(&values, Column::new("a", "A")), [Other, Other, Other]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").higher()), [Best, Other, Second]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").lower()), [Other, Best, Second]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A")), [Other, Other, Other]);
 }
 
 #[test]
-fn values_that_print_alike_are_marked_alike() {
+fn values_with_equal_text_have_equal_ranks() {
     let near = [Some(0.500_04), Some(0.500_01), Some(0.2), Some(0.1)];
-    assert_eq!(standings(&near, Column::new("a", "A").higher().digits(4)), [Best, Best, Other, Other]);
-    assert_eq!(standings(&near, Column::new("a", "A").higher().digits(5)), [Best, Second, Other, Other]);
+    assert_eq!(cell_ranks(&near, Column::new("a", "A").higher().digits(4)), [Best, Best, Other, Other]);
+    assert_eq!(cell_ranks(&near, Column::new("a", "A").higher().digits(5)), [Best, Second, Other, Other]);
     let second = [Some(0.9), Some(0.2), Some(0.2)];
-    assert_eq!(standings(&second, Column::new("a", "A").higher()), [Best, Second, Second]);
+    assert_eq!(cell_ranks(&second, Column::new("a", "A").higher()), [Best, Second, Second]);
 }
 
 #[test]
-fn missing_values_and_nan_never_win() {
+fn missing_values_and_nan_are_never_best() {
     let values = [Some(f64::NAN), None, Some(0.1), Some(f64::INFINITY), Some(0.2)];
-    assert_eq!(standings(&values, Column::new("a", "A").lower()), [Other, Other, Best, Other, Other]);
-    assert_eq!(standings(&values, Column::new("a", "A").higher()), [Other, Other, Other, Other, Best]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").lower()), [Other, Other, Best, Other, Other]);
+    assert_eq!(cell_ranks(&values, Column::new("a", "A").higher()), [Other, Other, Other, Other, Best]);
 }
 
 #[test]
-fn nothing_is_marked_where_there_is_nothing_to_choose() {
-    assert_eq!(standings(&[Some(1.0)], Column::new("a", "A").higher()), [Other]);
-    assert_eq!(standings(&[Some(1.0), Some(1.0)], Column::new("a", "A").higher()), [Other, Other]);
-    assert_eq!(standings(&[None, None], Column::new("a", "A").higher()), [Other, Other]);
-    assert_eq!(standings(&[], Column::new("a", "A").higher()), []);
-    assert_eq!(standings(&[Some(1.0), Some(2.0)], Column::new("a", "A").higher()), [Other, Best]);
+fn no_rank_without_a_choice() {
+    assert_eq!(cell_ranks(&[Some(1.0)], Column::new("a", "A").higher()), [Other]);
+    assert_eq!(cell_ranks(&[Some(1.0), Some(1.0)], Column::new("a", "A").higher()), [Other, Other]);
+    assert_eq!(cell_ranks(&[None, None], Column::new("a", "A").higher()), [Other, Other]);
+    assert_eq!(cell_ranks(&[], Column::new("a", "A").higher()), []);
+    assert_eq!(cell_ranks(&[Some(1.0), Some(2.0)], Column::new("a", "A").higher()), [Other, Best]);
 }
 
 #[test]
-fn groups_have_their_own_best_and_references_none() {
+fn groups_are_ranked_separately_and_references_not_at_all() {
     let line = |group: &str, value: f64| Row::new("m").group(group).cell(Cell::number(value));
     let table = Table::new("t", "Model")
         .column(Column::new("a", "A").higher())
@@ -68,9 +66,9 @@ fn groups_have_their_own_best_and_references_none() {
         .row(line("x", 0.2))
         .row(line("y", 0.6))
         .row(line("y", 0.9).reference());
-    let first: Vec<Standing> = table.standings().iter().map(|row| row[0]).collect();
+    let first: Vec<CellRank> = table.cell_ranks().iter().map(|row| row[0]).collect();
     assert_eq!(first, [Other, Best, Other, Second, Other]);
-    let grouped: Vec<Standing> = table.best_in_group().standings().iter().map(|row| row[0]).collect();
+    let grouped: Vec<CellRank> = table.best_in_group().cell_ranks().iter().map(|row| row[0]).collect();
     assert_eq!(grouped, [Other, Best, Best, Other, Other]);
 }
 
@@ -97,8 +95,7 @@ fn hostile_report() -> Report {
         facts: vec![(HOSTILE.into(), HOSTILE.into())],
         ..DataCard::default()
     };
-    let section =
-        Section::new(HOSTILE).text(HOSTILE).table(table).note(HOSTILE).block(Block::Text(HOSTILE.into()));
+    let section = Section::new(HOSTILE).text(HOSTILE).table(table).note(HOSTILE).block(Block::Text(HOSTILE.into()));
     let section = plots(HOSTILE).into_iter().fold(section, Section::plot);
     Report::new(HOSTILE)
         .subtitle(HOSTILE)
@@ -110,39 +107,25 @@ fn hostile_report() -> Report {
         .provenance(HOSTILE, HOSTILE)
 }
 
-/// One plot of every kind, with a name everywhere a name can stand.
+/// One plot of every kind, with a name everywhere a name can rank.
 fn plots(name: &str) -> Vec<Plot> {
     let point = |x: f64, y: f64| Point::new(x, y).bounds(y - 0.5, y + 0.5).label(name);
-    let series = |shift: f64| {
-        Series::of(name, vec![point(1.0, shift), point(10.0, shift + 2.0), point(f64::NAN, 1.0)])
-    };
+    let series = |shift: f64| Series::of(name, vec![point(1.0, shift), point(10.0, shift + 2.0), point(f64::NAN, 1.0)]);
     let axis = || Axis::new(name);
     let other = || Series::new(format!("{name} 2"), [(2.0, 3.0), (5.0, 1.0)]);
     vec![
         Plot::lines(name, axis().log(), axis().unit(Unit::Bytes), vec![series(1.0), other()])
             .caption(name)
             .reference(1.5, name),
-        Plot::pareto(
-            name,
-            axis(),
-            axis().unit(Unit::Percent),
-            vec![series(1.0), other()],
-            Front::cheap_and_good(),
-        ),
-        Plot::scatter(
-            name,
-            axis(),
-            axis(),
-            vec![Series::new(name, [(1.0, 1.0)]), Series::new("b", [(2.0, 2.0)])],
-        ),
+        Plot::pareto(name, axis(), axis().unit(Unit::Percent), vec![series(1.0), other()], ParetoAxes::low_x_high_y()),
+        Plot::scatter(name, axis(), axis(), vec![Series::new(name, [(1.0, 1.0)]), Series::new("b", [(2.0, 2.0)])]),
         Plot::bars(
             name,
             axis(),
             [name, "b"],
             vec![Bars::new(name, [1.0, -2.0]).bounds([(0.5, 1.5), (-2.5, -1.5)]), Bars::new("c", [2.0])],
         ),
-        Plot::bars(name, axis(), [name, "b"], vec![Bars::new(name, [1.0, -2.0])])
-            .orientation(Orientation::Vertical),
+        Plot::bars(name, axis(), [name, "b"], vec![Bars::new(name, [1.0, -2.0])]).orientation(Orientation::Vertical),
         Plot::bars(name, axis(), [name, "b"], vec![Bars::new(name, [1.0, -2.0])])
             .orientation(Orientation::Horizontal)
             .full_width(),
@@ -152,7 +135,7 @@ fn plots(name: &str) -> Vec<Plot> {
 }
 
 #[test]
-fn hostile_names_stay_words() {
+fn hostile_names_are_escaped() {
     let page = hostile_report().to_html();
     assert_eq!(page.matches("<script").count(), 1, "only the page's own script");
     assert_eq!(page.matches("</script").count(), 1);
@@ -164,32 +147,24 @@ fn hostile_names_stay_words() {
 }
 
 #[test]
-fn the_page_fetches_nothing() {
+fn page_fetches_nothing() {
     let page = hostile_report().to_html().to_lowercase();
     let outside = page.replace(&HOSTILE.to_lowercase(), "");
     for fetch in [
-        "@import", "url(", "<link", "<iframe", "<object", "<embed", "<base", "srcset", "http://", "https://",
-        "fetch(", "xmlhttp",
+        "@import", "url(", "<link", "<iframe", "<object", "<embed", "<base", "srcset", "http://", "https://", "fetch(",
+        "xmlhttp",
     ] {
         assert!(!outside.contains(fetch), "{fetch}");
     }
-    assert_eq!(
-        outside.matches(" src=").count(),
-        outside.matches("&lt;img src=").count(),
-        "src only as words"
-    );
+    assert_eq!(outside.matches(" src=").count(), outside.matches("&lt;img src=").count(), "src only as words");
     for link in page.split("href=\"").skip(1) {
-        assert!(
-            link.starts_with('#') || link.starts_with("data:text/csv"),
-            "{}",
-            &link[..40.min(link.len())]
-        );
+        assert!(link.starts_with('#') || link.starts_with("data:text/csv"), "{}", &link[..40.min(link.len())]);
     }
     assert!(page.contains("default-src 'none'"));
 }
 
 #[test]
-fn every_picture_is_well_formed_and_says_what_it_is() {
+fn plots_are_well_formed_and_accessible() {
     for name in ["plain", HOSTILE, "", "π ∈ [0, 1] 日本語"] {
         for plot in plots(name) {
             let svg = plot.to_svg();
@@ -198,26 +173,18 @@ fn every_picture_is_well_formed_and_says_what_it_is() {
             assert_eq!(root.attribute("role"), Some("img"));
             assert!(root.attribute("aria-label").is_some_and(|label| !label.is_empty()));
             assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-            assert!(
-                root.descendants()
-                    .any(|node| node.has_tag_name("title") || node.tag_name().name() == "title")
-            );
+            assert!(root.descendants().any(|node| node.has_tag_name("title") || node.tag_name().name() == "title"));
         }
     }
 }
 
 #[test]
-fn pictures_keep_their_marks_inside() {
+fn plot_marks_are_inside_the_picture() {
     for plot in plots("inside") {
         let svg = plot.to_svg();
         let document = roxmltree::Document::parse(&svg).unwrap();
-        let view: Vec<f64> = document
-            .root_element()
-            .attribute("viewBox")
-            .unwrap()
-            .split(' ')
-            .map(|v| v.parse().unwrap())
-            .collect();
+        let view: Vec<f64> =
+            document.root_element().attribute("viewBox").unwrap().split(' ').map(|v| v.parse().unwrap()).collect();
         for mark in document.descendants().filter(|node| node.has_attribute("data-x")) {
             let at = |name: &str| mark.attribute(name).unwrap().parse::<f64>().unwrap();
             assert!((view[0]..=view[0] + view[2]).contains(&at("data-x")), "{}", plot.title);
@@ -227,17 +194,16 @@ fn pictures_keep_their_marks_inside() {
 }
 
 #[test]
-fn values_that_cannot_be_shown_are_counted() {
+fn counts_values_that_cannot_be_shown() {
     let series = vec![Series::new("a", [(0.0, 1.0), (1.0, 2.0), (10.0, f64::NAN), (100.0, 3.0)])];
     let plot = Plot::lines("t", Axis::new("x").log(), Axis::new("y"), series);
     assert!(plot.to_svg().contains("Not shown: 2 values"));
-    let whole =
-        Plot::lines("t", Axis::new("x"), Axis::new("y"), vec![Series::new("a", [(0.0, 1.0), (1.0, 2.0)])]);
+    let whole = Plot::lines("t", Axis::new("x"), Axis::new("y"), vec![Series::new("a", [(0.0, 1.0), (1.0, 2.0)])]);
     assert!(!whole.to_svg().contains("Not shown"));
 }
 
 #[test]
-fn extreme_numbers_are_counted_or_drawn_but_never_break_the_axes() {
+fn extreme_numbers_do_not_break_axes() {
     let cases = [
         vec![(1.4e12, 5.7e-294), (1.3e300, 2.4e-14)],
         vec![(-1.7e308, 1.0), (1.7e308, 2.0)],
@@ -254,7 +220,7 @@ fn extreme_numbers_are_counted_or_drawn_but_never_break_the_axes() {
 }
 
 #[test]
-fn empty_plots_and_tables_say_so() {
+fn empty_plots_and_tables_have_a_message() {
     let x = || Axis::new("x");
     let empty = [
         Plot::lines("t", x(), x(), Vec::new()),
@@ -277,23 +243,23 @@ fn empty_plots_and_tables_say_so() {
 }
 
 #[test]
-fn the_front_is_what_nobody_beats() {
+fn pareto_front_of_fixed_points() {
     let points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0), (2.0, 3.0), (f64::NAN, 9.0), (5.0, 4.0)];
-    assert_eq!(pareto_front(&points, Front::cheap_and_good()), [0, 1, 4, 3]);
-    let both = Front { x: Direction::HigherBetter, y: Direction::HigherBetter };
+    assert_eq!(pareto_front(&points, ParetoAxes::low_x_high_y()), [0, 1, 4, 3]);
+    let both = ParetoAxes { x: Direction::HigherBetter, y: Direction::HigherBetter };
     assert_eq!(pareto_front(&points, both), [6]);
-    let low = Front { x: Direction::HigherBetter, y: Direction::LowerBetter };
+    let low = ParetoAxes { x: Direction::HigherBetter, y: Direction::LowerBetter };
     assert_eq!(pareto_front(&points, low), [0, 2, 6]);
     assert!(pareto_front(&[], both).is_empty());
 }
 
 proptest! {
     #[test]
-    fn every_point_off_the_front_is_beaten_by_one_on_it(
+    fn dominated_points_are_dominated_by_the_front(
         points in prop::collection::vec((0..20_i32, 0..20_i32), 1..40)
     ) {
         let points: Vec<(f64, f64)> = points.into_iter().map(|(x, y)| (x.into(), y.into())).collect();
-        let front = pareto_front(&points, Front::cheap_and_good());
+        let front = pareto_front(&points, ParetoAxes::low_x_high_y());
         let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
         prop_assert!(!front.is_empty());
         for (at, &point) in points.iter().enumerate() {
@@ -303,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn any_curve_gives_a_well_formed_picture(
+    fn any_curve_gives_well_formed_svg(
         points in prop::collection::vec((any::<f64>(), any::<f64>()), 0..30),
         log in any::<(bool, bool)>(),
         name in "\\PC{0,12}",
@@ -315,7 +281,7 @@ proptest! {
     }
 
     #[test]
-    fn csv_reads_back(fields in prop::collection::vec("[a-z,\"\r\n ;=é]{0,6}", 1..5)) {
+    fn csv_round_trips(fields in prop::collection::vec("[a-z,\"\r\n ;=é]{0,6}", 1..5)) {
         let table = fields.iter().fold(Table::new("t", "Model").column(Column::new("w", "W").format(Format::Text)), |t, f| {
             t.row(Row::new(f.clone()).cell(Cell::text(f.clone())))
         });
@@ -351,7 +317,7 @@ fn read_csv(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn csv_gives_full_precision_and_uncertainty() {
+fn csv_has_full_precision_and_uncertainty() {
     let table = Table::new("t", "Model")
         .column(Column::new("ndcg", "nDCG").digits(2))
         .column(Column::new("note", "Note").format(Format::Text))
@@ -369,7 +335,7 @@ fn csv_gives_full_precision_and_uncertainty() {
 }
 
 #[test]
-fn terminal_tables_align_whatever_the_script() {
+fn terminal_tables_align_wide_characters() {
     let table = Table::new("Accuracy", "Model")
         .label("sampled: 99 negatives")
         .column(Column::new("ndcg", "nDCG").higher().digits(3))
@@ -392,7 +358,7 @@ fn terminal_tables_align_whatever_the_script() {
 }
 
 #[test]
-fn long_labels_are_shortened_to_the_width() {
+fn terminal_tables_shorten_long_labels() {
     let table = Table::new("t", "Model")
         .column(Column::new("a", "A"))
         .row(Row::new("a label that is much longer than the terminal is wide").numbers([0.5]));
@@ -402,7 +368,7 @@ fn long_labels_are_shortened_to_the_width() {
 }
 
 #[test]
-fn writing_gives_whole_files_and_leaves_nothing_else() {
+fn write_is_atomic_and_leaves_no_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("made/on the way");
     let report = hostile_report().table("again", Table::new(HOSTILE, "Model"));
@@ -419,16 +385,14 @@ fn writing_gives_whole_files_and_leaves_nothing_else() {
     assert_eq!(tables.len(), 2, "{tables:?}");
     let first = report.tables().next().unwrap();
     let wanted = first.to_csv();
-    assert!(
-        tables.iter().any(|name| fs::read_to_string(target.join("tables").join(name)).unwrap() == wanted)
-    );
+    assert!(tables.iter().any(|name| fs::read_to_string(target.join("tables").join(name)).unwrap() == wanted));
     // A second writing replaces the first.
     Report::new("short").write(&target).unwrap();
     assert!(fs::read_to_string(&page).unwrap().contains("<h1>short</h1>"));
 }
 
 #[test]
-fn a_failed_writing_keeps_the_old_file_and_names_the_new() {
+fn failed_write_keeps_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     // A folder in the place of the page cannot be replaced by a file.
     fs::create_dir_all(folder.path().join("report.html/inner")).unwrap();
@@ -440,7 +404,7 @@ fn a_failed_writing_keeps_the_old_file_and_names_the_new() {
 }
 
 #[test]
-fn the_same_report_gives_the_same_bytes_also_after_json() {
+fn json_round_trip_gives_the_same_html() {
     let report = plots("p").into_iter().fold(Section::new("s"), Section::plot);
     let report = Report::new("r").section(report);
     assert_eq!(report.to_html(), report.clone().to_html());
@@ -451,14 +415,13 @@ fn the_same_report_gives_the_same_bytes_also_after_json() {
 }
 
 #[test]
-fn a_model_keeps_its_colour_through_the_report() {
+fn series_have_one_colour_throughout_a_report() {
     let one = |names: &[&str]| {
         let series = names.iter().map(|name| Series::new(*name, [(0.0, 1.0), (1.0, 2.0)])).collect();
         Plot::lines("t", Axis::new("x"), Axis::new("y"), series)
     };
-    let page = Report::new("r")
-        .section(Section::new("s").plot(one(&["ials", "ease"])).plot(one(&["bpr", "ials"])))
-        .to_html();
+    let page =
+        Report::new("r").section(Section::new("s").plot(one(&["ials", "ease"])).plot(one(&["bpr", "ials"]))).to_html();
     let class_of = |name: &str| {
         let mark = format!("<title>{name}\n");
         let classes: Vec<&str> = page
@@ -473,7 +436,7 @@ fn a_model_keeps_its_colour_through_the_report() {
 }
 
 #[test]
-fn steps_of_one_quantity_lie_on_a_ramp_and_leave_the_palette_to_names() {
+fn tones_use_the_ramp_and_names_the_palette() {
     let curve = |name: &str| Series::new(name, [(0.0, 1.0), (1.0, 2.0)]);
     let steps = (0..5).map(|at| curve(&format!("step {at}")).style(Style::Tone(f64::from(at) / 4.0)));
     let series = steps.chain([curve("crowd").style(Style::Reference), curve("named")]).collect();
@@ -497,17 +460,15 @@ fn steps_of_one_quantity_lie_on_a_ramp_and_leave_the_palette_to_names() {
 }
 
 #[test]
-fn dense_curves_stay_small_and_keep_their_extremes() {
+fn dense_curves_are_thinned_but_keep_extremes() {
     let mut points: Vec<(f64, f64)> = (0..50_000).map(|at| (f64::from(at), f64::from(at % 7))).collect();
     points[30_000].1 = 100.0;
     let plot = Plot::lines("t", Axis::new("x"), Axis::new("y"), vec![Series::new("a", points)]);
     let svg = plot.to_svg();
     assert!(svg.len() < 120_000, "{}", svg.len());
     let stroke = svg.split("class=\"pl-line pl-c1\" d=\"").nth(1).unwrap().split('"').next().unwrap();
-    let heights = stroke
-        .split(['M', 'L'])
-        .filter_map(|pair| pair.split_once(' '))
-        .map(|(_, y)| y.parse::<f64>().unwrap());
+    let heights =
+        stroke.split(['M', 'L']).filter_map(|pair| pair.split_once(' ')).map(|(_, y)| y.parse::<f64>().unwrap());
     let mut sorted: Vec<f64> = heights.collect();
     sorted.sort_by(f64::total_cmp);
     assert!(sorted[1] - sorted[0] > 200.0, "the single peak survives");

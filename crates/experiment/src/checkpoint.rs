@@ -1,15 +1,15 @@
-//! A training that survives `kill -9`: its state in one file, replaced whole.
+//! Checkpoints of a training: its state in one file, which is replaced atomically and survives `kill -9`.
 //!
 //! `train.checkpoint` holds, little-endian: `SVCP`, the format (u32), a JSON header (length u64, then its bytes) that
-//! says what is trained on what, the watch's state (likewise), the model's state up to the end, and the BLAKE3 hash of
-//! everything before it. A new state is written beside it, forced to the disk, and put in its place; so there is always
-//! a whole one, or none yet.
+//! says what is trained on what, the monitor's state (likewise), the model's state up to the end, and the BLAKE3 hash of
+//! everything before it. A new state is written to another file, synced and renamed; so there is always a complete one,
+//! or none yet.
 
+use crate::journal;
 use serde::{Deserialize, Serialize};
 use sottovoce_models::Milestone;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -24,13 +24,12 @@ const HASH: u64 = 32;
 /// Magic, format, length of the header.
 const HEAD: u64 = 16;
 
-/// What is trained on what, in words: a checkpoint of another training is refused, and the difference named.
+/// What a training depends on: a checkpoint of another training is rejected, and the difference named.
 pub type Identity = BTreeMap<String, String>;
 
-/// A file that a setting names, by what it holds.
+/// A hash of the contents of a file that a setting names.
 pub fn contents(path: &Path) -> String {
-    fs::read(path)
-        .map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
+    fs::read(path).map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
 }
 
 /// Why a checkpoint cannot be used.
@@ -45,13 +44,13 @@ pub enum CheckpointError {
         reason: io::Error,
     },
     /// Another process trains here.
-    #[error("{0}: another process keeps its checkpoints here")]
+    #[error("{0}: another process writes its checkpoints here")]
     Busy(String),
     /// Not one of ours.
     #[error("{0} is not a checkpoint; --fresh replaces it")]
     Foreign(String),
     /// Of another version of this program.
-    #[error("{path} has format {found}, this program reads {FORMAT}; --fresh begins anew")]
+    #[error("{path} has format {found}, this program reads {FORMAT}; --fresh starts again")]
     Format {
         /// The file.
         path: String,
@@ -59,18 +58,18 @@ pub enum CheckpointError {
         found: u32,
     },
     /// The hash does not match.
-    #[error("{0} is damaged or cut short; --fresh begins anew")]
+    #[error("{0} is damaged or cut short; --fresh starts again")]
     Damaged(String),
     /// Of another training.
-    #[error("{path} is of another training: {}; --fresh begins anew", .differences.join(", "))]
+    #[error("{path} is of another training: {}; --fresh starts again", .differences.join(", "))]
     Other {
         /// The file.
         path: String,
         /// What is different, in words.
         differences: Vec<String>,
     },
-    /// Nothing to go on from.
-    #[error("there is no checkpoint {0} to go on from")]
+    /// Nothing to resume from.
+    #[error("there is no checkpoint {0} to resume from")]
     Missing(String),
 }
 
@@ -98,8 +97,7 @@ impl FromStr for Every {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is not a number of epochs, such as 5, or of rounds, such as 200rounds");
+        let wrong = || format!("`{text}` is not a number of epochs, such as 5, or of rounds, such as 200rounds");
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let number = digits.trim().parse().ok().filter(|&number: &u64| number > 0).ok_or_else(wrong)?;
         match &text[digits.len()..] {
@@ -110,24 +108,15 @@ impl FromStr for Every {
     }
 }
 
-impl fmt::Display for Every {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Every::Epochs(epochs) => write!(f, "{epochs}"),
-            Every::Rounds(rounds) => write!(f, "{rounds}rounds"),
-        }
-    }
-}
-
 /// What to do where there is a checkpoint, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Begin {
-    /// Go on from it if there is one.
+    /// Resume from it if there is one.
     #[default]
-    GoOn,
-    /// Go on from it; none is an error.
-    MustGoOn,
-    /// Begin anew in any case.
+    Resume,
+    /// Resume from it; none is an error.
+    MustResume,
+    /// Start again in any case.
     Fresh,
 }
 
@@ -138,7 +127,7 @@ struct Header {
     rounds: u64,
 }
 
-/// Where training was when it was kept.
+/// A checkpoint.
 pub struct Found {
     /// Epochs done.
     pub epochs: usize,
@@ -148,7 +137,7 @@ pub struct Found {
     pub(crate) model: Box<dyn Read>,
 }
 
-/// The folder of a training's checkpoints; one process has it.
+/// The folder of a training's checkpoints, locked by this process.
 pub struct Store {
     path: PathBuf,
     identity: Identity,
@@ -158,29 +147,24 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a folder, made if need be, and what was kept there of the same training.
+    /// Opens a folder, created if need be, and the checkpoint in it.
     ///
     /// # Errors
-    /// If another process has the folder, or what is there cannot be used.
-    pub fn open(
-        folder: &Path,
-        identity: Identity,
-        every: Every,
-        begin: Begin,
-    ) -> Result<Self, CheckpointError> {
+    /// If another process has locked the folder, or the checkpoint cannot be used.
+    pub fn open(folder: &Path, identity: Identity, every: Every, begin: Begin) -> Result<Self, CheckpointError> {
         fs::create_dir_all(folder).map_err(|reason| io_error(folder, reason))?;
         let lock = lock(&folder.join(LOCK))?;
         let path = folder.join(NAME);
         let found = match begin {
             Begin::Fresh => None,
-            Begin::GoOn if !path.exists() => None,
-            Begin::MustGoOn if !path.exists() => return Err(CheckpointError::Missing(shown(&path))),
+            Begin::Resume if !path.exists() => None,
+            Begin::MustResume if !path.exists() => return Err(CheckpointError::Missing(shown(&path))),
             _ => Some(read(&path, &identity)?),
         };
         Ok(Self { path, identity, every, found, _lock: lock })
     }
 
-    /// Where training goes on from.
+    /// The checkpoint that training resumes from.
     pub fn found(&self) -> Option<&Found> {
         self.found.as_ref()
     }
@@ -198,36 +182,35 @@ impl Store {
         self.every.due(milestone)
     }
 
-    /// Puts a new state in the place of the old one, which stays if that fails.
+    /// Replaces the checkpoint; the old one stays if that fails.
     pub(crate) fn write(
         &self,
         milestone: &Milestone,
         watch: &[u8],
         model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), CheckpointError> {
-        let beside = self.path.with_extension("part");
-        let written = self.write_beside(&beside, milestone, watch, model).and_then(|()| {
-            fs::rename(&beside, &self.path)?;
+        let part = self.path.with_extension("part");
+        let written = self.write_part(&part, milestone, watch, model).and_then(|()| {
+            fs::rename(&part, &self.path)?;
             sync_folder(&self.path)
         });
         written.map_err(|reason| {
-            // Only tidiness: a part that stays behind is replaced by the next.
-            fs::remove_file(&beside).ok();
+            // A part that is left behind is replaced by the next.
+            fs::remove_file(&part).ok();
             io_error(&self.path, reason)
         })
     }
 
-    fn write_beside(
+    fn write_part(
         &self,
-        beside: &Path,
+        part: &Path,
         milestone: &Milestone,
         watch: &[u8],
         model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        let header =
-            Header { identity: self.identity.clone(), epochs: milestone.epochs, rounds: milestone.rounds };
+        let header = Header { identity: self.identity.clone(), epochs: milestone.epochs, rounds: milestone.rounds };
         let header = serde_json::to_vec(&header)?;
-        let mut out = Hashing { inner: BufWriter::new(File::create(beside)?), hasher: blake3::Hasher::new() };
+        let mut out = Hashing { inner: BufWriter::new(File::create(part)?), hasher: blake3::Hasher::new() };
         out.write_all(MAGIC)?;
         out.write_all(&FORMAT.to_le_bytes())?;
         for section in [&header[..], watch] {
@@ -241,7 +224,7 @@ impl Store {
     }
 }
 
-/// Hashes what it hands on.
+/// Hashes what it passes on.
 struct Hashing<W> {
     inner: W,
     hasher: blake3::Hasher,
@@ -268,16 +251,11 @@ fn io_error(path: &Path, reason: io::Error) -> CheckpointError {
 }
 
 fn lock(path: &Path) -> Result<File, CheckpointError> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-    let file = file.map_err(|reason| io_error(path, reason))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(CheckpointError::Busy(shown(path))),
-        Err(TryLockError::Error(reason)) => Err(io_error(path, reason)),
-    }
+    let locked = journal::lock(path).map_err(|reason| io_error(path, reason))?;
+    locked.ok_or_else(|| CheckpointError::Busy(shown(path)))
 }
 
-/// Forces the name to the disk too, where folders can be opened.
+/// Syncs the folder too, where folders can be opened.
 fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent().map(File::open) {
         Some(Ok(folder)) => folder.sync_all(),
@@ -285,7 +263,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads what was kept, whole or not at all.
+/// Reads and verifies a checkpoint.
 fn read(path: &Path, identity: &Identity) -> Result<Found, CheckpointError> {
     let io = |reason| io_error(path, reason);
     let damaged = || CheckpointError::Damaged(shown(path));
@@ -333,13 +311,12 @@ fn section(from: &mut impl Read) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-fn differences(kept: &Identity, asked: &Identity) -> Vec<String> {
-    let all: std::collections::BTreeSet<&String> = kept.keys().chain(asked.keys()).collect();
-    let word =
-        |identity: &Identity, key: &String| identity.get(key).map_or("absent".to_owned(), Clone::clone);
+fn differences(stored: &Identity, asked: &Identity) -> Vec<String> {
+    let all: std::collections::BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
+    let word = |identity: &Identity, key: &String| identity.get(key).map_or("absent".to_owned(), Clone::clone);
     all.into_iter()
-        .filter(|&key| kept.get(key) != asked.get(key))
-        .map(|key| format!("{key} was {} and is {}", word(kept, key), word(asked, key)))
+        .filter(|&key| stored.get(key) != asked.get(key))
+        .map(|key| format!("{key} was {} and is {}", word(stored, key), word(asked, key)))
         .collect()
 }
 
@@ -357,7 +334,7 @@ mod tests {
 
     const AT: Milestone = Milestone { epochs: 3, rounds: 12, epoch_over: true, last: false };
 
-    fn keep(store: &Store, state: &[u8]) -> Result<(), CheckpointError> {
+    fn save(store: &Store, state: &[u8]) -> Result<(), CheckpointError> {
         store.write(&AT, b"watched", &mut |out| out.write_all(state))
     }
 
@@ -366,29 +343,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_comes_back_and_the_newest_counts() {
+    fn the_newest_checkpoint_is_restored() {
         let folder = tempfile::tempdir().unwrap();
-        let store = open(folder.path(), Begin::GoOn).unwrap();
+        let store = open(folder.path(), Begin::Resume).unwrap();
         assert!(store.found().is_none());
-        keep(&store, b"first").unwrap();
-        keep(&store, &[7; 100_000]).unwrap();
-        assert!(message(open(folder.path(), Begin::GoOn)).contains("another process"));
+        save(&store, b"first").unwrap();
+        save(&store, &[7; 100_000]).unwrap();
+        assert!(message(open(folder.path(), Begin::Resume)).contains("another process"));
         drop(store);
-        let mut found = open(folder.path(), Begin::MustGoOn).unwrap().take().unwrap();
+        let mut found = open(folder.path(), Begin::MustResume).unwrap().take().unwrap();
         assert_eq!((found.epochs, found.rounds, &found.watch[..]), (3, 12, &b"watched"[..]));
         let mut state = Vec::new();
         found.model.read_to_end(&mut state).unwrap();
         assert_eq!(state, [7; 100_000]);
         assert!(open(folder.path(), Begin::Fresh).unwrap().found().is_none());
         let nothing = tempfile::tempdir().unwrap();
-        assert!(message(open(nothing.path(), Begin::MustGoOn)).starts_with("there is no checkpoint"));
+        assert!(message(open(nothing.path(), Begin::MustResume)).starts_with("there is no checkpoint"));
     }
 
     #[test]
-    fn a_failed_write_leaves_what_was_there() {
+    fn a_failed_write_keeps_the_old_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
-        let store = open(folder.path(), Begin::GoOn).unwrap();
-        keep(&store, b"good").unwrap();
+        let store = open(folder.path(), Begin::Resume).unwrap();
+        save(&store, b"good").unwrap();
         let before = fs::read(store.path()).unwrap();
         let full = store.write(&AT, b"", &mut |out| {
             out.write_all(b"half")?;
@@ -401,41 +378,41 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_and_every_changed_byte_is_noticed() {
+    fn detects_every_truncation_and_changed_byte() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
-        keep(&open(folder.path(), Begin::GoOn).unwrap(), b"a state of some length").unwrap();
+        save(&open(folder.path(), Begin::Resume).unwrap(), b"a state of some length").unwrap();
         let whole = fs::read(&path).unwrap();
-        for place in 0..whole.len() {
-            fs::write(&path, &whole[..place]).unwrap();
-            message(open(folder.path(), Begin::GoOn));
+        for at in 0..whole.len() {
+            fs::write(&path, &whole[..at]).unwrap();
+            message(open(folder.path(), Begin::Resume));
             let mut changed = whole.clone();
-            changed[place] ^= 0x10;
+            changed[at] ^= 0x10;
             fs::write(&path, &changed).unwrap();
-            message(open(folder.path(), Begin::GoOn));
+            message(open(folder.path(), Begin::Resume));
         }
         fs::write(&path, [&whole[..], b"more"].concat()).unwrap();
-        assert!(message(open(folder.path(), Begin::GoOn)).contains("damaged or cut short"));
+        assert!(message(open(folder.path(), Begin::Resume)).contains("damaged or cut short"));
         fs::write(&path, "user\titem\n").unwrap();
-        assert!(message(open(folder.path(), Begin::GoOn)).contains("is not a checkpoint"));
+        assert!(message(open(folder.path(), Begin::Resume)).contains("is not a checkpoint"));
         let mut newer = whole.clone();
         newer[4] = 9;
         fs::write(&path, &newer).unwrap();
-        assert!(message(open(folder.path(), Begin::GoOn)).contains("has format 9"));
+        assert!(message(open(folder.path(), Begin::Resume)).contains("has format 9"));
         fs::write(&path, &whole).unwrap();
-        assert!(open(folder.path(), Begin::GoOn).unwrap().found().is_some());
+        assert!(open(folder.path(), Begin::Resume).unwrap().found().is_some());
     }
 
     #[test]
-    fn another_training_is_refused_by_its_difference() {
+    fn rejects_a_checkpoint_of_another_training() {
         let folder = tempfile::tempdir().unwrap();
-        keep(&open(folder.path(), Begin::GoOn).unwrap(), b"state").unwrap();
-        let other = Store::open(folder.path(), identity("0.7"), Every::Epochs(1), Begin::GoOn);
+        save(&open(folder.path(), Begin::Resume).unwrap(), b"state").unwrap();
+        let other = Store::open(folder.path(), identity("0.7"), Every::Epochs(1), Begin::Resume);
         assert!(message(other).contains("is of another training: pi was 0.5 and is 0.7; --fresh"));
     }
 
     #[test]
-    fn how_often_is_read_as_people_write_it() {
+    fn parses_and_applies_intervals() {
         assert_eq!("5".parse(), Ok(Every::Epochs(5)));
         assert_eq!("200rounds".parse(), Ok(Every::Rounds(200)));
         for wrong in ["0", "x", "5days", "", "-1"] {

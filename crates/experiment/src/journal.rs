@@ -1,9 +1,9 @@
-//! The run folder: what is finished stays finished, whatever happens to the process.
+//! The run folder: finished trials survive a crash.
 //!
-//! `journal.jsonl` starts with a line that names the experiment; each finished trial adds one line, written whole and
-//! forced to the disk before the trial counts. A process killed while it writes leaves at most one torn line at the
-//! end, which is recognised and dropped: that trial runs again. The large columns of a trial lie in `values/`, one
-//! file each, in place before the journal speaks of the trial.
+//! `journal.jsonl` starts with a line that names the experiment; each finished trial appends one line, which is synced to
+//! disk before the trial counts. A process killed while it writes leaves at most one torn line at the end, which is
+//! detected and dropped: that trial runs again. The large columns of a trial are in `values/`, one file each, written
+//! before the line. `checkpoints/` has the state of trials that are under way.
 
 use crate::outcome::{DataCard, Outcome, Summary, Values};
 use crate::values;
@@ -15,17 +15,18 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 const JOURNAL: &str = "journal.jsonl";
+const CHECKPOINTS: &str = "checkpoints";
 const FORMAT: u32 = 1;
 
 /// What to do with a run folder that has a journal already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// Go on with the same experiment; refuse another.
+    /// Resume the same experiment; refuse another.
     #[default]
     Resume,
-    /// Go on although the file has changed, keeping the trials that are still asked for.
+    /// Resume although the file has changed, keeping the trials that are still asked for.
     Amend,
-    /// Throw the old trials away.
+    /// Delete the old trials.
     Fresh,
 }
 
@@ -37,15 +38,15 @@ pub enum JournalError {
     Io {
         /// The file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         reason: io::Error,
     },
-    /// Another process has it.
+    /// Another process has locked it.
     #[error("{0}: another process is running this experiment")]
     Busy(String),
     /// It is of another experiment.
     #[error(
-        "{path} was begun with another version of the experiment file; \
+        "{path} was started with another version of the experiment file; \
          --fresh starts again, --amend keeps the trials that are still asked for, --out takes another folder"
     )]
     Changed {
@@ -53,14 +54,14 @@ pub enum JournalError {
         path: String,
     },
     /// A data set is not what it was.
-    #[error("{path}: the data set {data} has changed since this run began; --fresh starts again")]
+    #[error("{path}: the data set {data} has changed since this run started; --fresh starts again")]
     DataChanged {
         /// The journal.
         path: String,
         /// The data set's label.
         data: String,
     },
-    /// A line in its midst cannot be read.
+    /// A line before the last cannot be read.
     #[error("{path}:{line}: not a line of a journal ({reason}); --fresh starts again")]
     Damaged {
         /// The journal.
@@ -91,23 +92,23 @@ pub enum Recorded {
     Failed(String),
 }
 
-/// An open journal; only one process has it.
-pub struct Journal {
+/// An open journal, locked by this process.
+pub(crate) struct Journal {
     folder: PathBuf,
     path: PathBuf,
     file: File,
     trials: HashMap<String, Recorded>,
     data: BTreeMap<String, DataCard>,
     /// Whether a torn line was found at the end and dropped.
-    pub torn: bool,
+    pub(crate) torn: bool,
 }
 
 impl Journal {
-    /// Opens or begins the journal of a run folder.
+    /// Opens or creates the journal of a run folder.
     ///
     /// # Errors
-    /// If another process has it, it belongs to another experiment, or it cannot be read.
-    pub fn open(
+    /// If another process has locked it, it belongs to another experiment, or it cannot be read.
+    pub(crate) fn open(
         folder: &Path,
         title: &str,
         fingerprint: &str,
@@ -117,23 +118,17 @@ impl Journal {
         let io = |reason| JournalError::Io { path: path.display().to_string(), reason };
         let values = folder.join("values");
         fs::create_dir_all(&values).map_err(io)?;
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(JournalError::Busy(path.display().to_string())),
-            Err(TryLockError::Error(reason)) => return Err(io(reason)),
-        }
+        let file = lock(&path).map_err(io)?.ok_or_else(|| JournalError::Busy(path.display().to_string()))?;
         if existing == Existing::Fresh {
             file.set_len(0).map_err(io)?;
             fs::remove_dir_all(&values).and_then(|()| fs::create_dir(&values)).map_err(io)?;
+            remove_folder(&folder.join(CHECKPOINTS)).map_err(io)?;
         }
         let (trials, data) = (HashMap::new(), BTreeMap::new());
-        let mut journal =
-            Self { folder: folder.to_owned(), path: path.clone(), file, trials, data, torn: false };
+        let mut journal = Self { folder: folder.to_owned(), path: path.clone(), file, trials, data, torn: false };
         let found = journal.load()?;
         match found {
-            Some(begun) if begun == fingerprint => {}
+            Some(started) if started == fingerprint => {}
             Some(_) if existing == Existing::Resume => {
                 return Err(JournalError::Changed { path: path.display().to_string() });
             }
@@ -171,7 +166,7 @@ impl Journal {
 
     fn take(&mut self, line: Line, fingerprint: &mut Option<String>) {
         match line {
-            Line::Experiment { fingerprint: begun, .. } => *fingerprint = Some(begun),
+            Line::Experiment { fingerprint: started, .. } => *fingerprint = Some(started),
             Line::Data { key, card } => drop(self.data.insert(key, card)),
             // A trial whose columns are lost is not finished: it runs again.
             Line::Trial { key, values, .. } if values && !self.values_path(&key).exists() => {}
@@ -179,7 +174,7 @@ impl Journal {
         }
     }
 
-    /// Writes one line and waits until the disk has it.
+    /// Appends one line and syncs it to disk.
     fn append(&mut self, line: &Line) -> Result<(), JournalError> {
         let mut text = serde_json::to_vec(line).map_err(|error| self.io(error.into()))?;
         text.push(b'\n');
@@ -188,25 +183,23 @@ impl Journal {
     }
 
     /// How a trial ended, if it did.
-    pub fn trial(&self, key: &str) -> Option<&Recorded> {
+    pub(crate) fn trial(&self, key: &str) -> Option<&Recorded> {
         self.trials.get(key)
     }
 
-    /// How many trials are recorded.
-    pub fn len(&self) -> usize {
-        self.trials.len()
+    /// The result of a trial, if it has one.
+    pub(crate) fn done(&self, key: &str) -> Option<&Summary> {
+        match self.trial(key)? {
+            Recorded::Done(summary) => Some(summary),
+            Recorded::Failed(_) => None,
+        }
     }
 
-    /// Whether no trial is recorded.
-    pub fn is_empty(&self) -> bool {
-        self.trials.is_empty()
-    }
-
-    /// Records a finished trial, its columns first.
+    /// Records a finished trial, its columns first, and removes its checkpoints.
     ///
     /// # Errors
-    /// If the disk does not take it.
-    pub fn record(
+    /// If writing fails.
+    pub(crate) fn record(
         &mut self,
         key: &str,
         what: &str,
@@ -222,21 +215,19 @@ impl Journal {
         }
         let (key, what, outcome) = (key.to_owned(), what.to_owned(), recorded.clone());
         self.append(&Line::Trial { key: key.clone(), what, values: values.is_some(), outcome })?;
+        remove_folder(&checkpoints(&self.folder, &key)).map_err(|reason| self.io(reason))?;
         self.trials.insert(key, recorded);
         Ok(())
     }
 
-    /// Records what a data set is, or checks that it still is what was recorded.
+    /// Records a data set, or checks that it has not changed since it was recorded.
     ///
     /// # Errors
-    /// If it is not, or the disk does not take it.
-    pub fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), JournalError> {
+    /// If it has, or writing fails.
+    pub(crate) fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), JournalError> {
         match self.data.get(key) {
             Some(known) if known.card.fingerprint == card.card.fingerprint => Ok(()),
-            Some(_) => Err(JournalError::DataChanged {
-                path: self.path.display().to_string(),
-                data: label.to_owned(),
-            }),
+            Some(_) => Err(JournalError::DataChanged { path: self.path.display().to_string(), data: label.to_owned() }),
             None => {
                 self.append(&Line::Data { key: key.to_owned(), card: card.clone() })?;
                 self.data.insert(key.to_owned(), card.clone());
@@ -249,7 +240,7 @@ impl Journal {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn values(&self, key: &str) -> Result<Values, JournalError> {
+    pub(crate) fn values(&self, key: &str) -> Result<Values, JournalError> {
         let path = self.values_path(key);
         let io = |reason| JournalError::Io { path: path.display().to_string(), reason };
         match fs::read(&path) {
@@ -272,17 +263,39 @@ impl Journal {
     }
 }
 
-/// Writes a file so that under its name there is either all of it or what was there before.
+/// The folder for the checkpoints of a trial.
+pub(crate) fn checkpoints(folder: &Path, key: &str) -> PathBuf {
+    folder.join(CHECKPOINTS).join(key)
+}
+
+fn remove_folder(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a file and locks it; `None` if another process has locked it.
+pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Replaces a file atomically.
 ///
 /// # Errors
-/// If the disk does not take it.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+/// If writing fails.
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     let write = || {
-        let beside = path.with_extension("part");
-        let mut file = File::create(&beside)?;
+        let part = path.with_extension("part");
+        let mut file = File::create(&part)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&beside, path)
+        fs::rename(&part, path)
     };
     write().map_err(|reason| JournalError::Io { path: path.display().to_string(), reason })
 }

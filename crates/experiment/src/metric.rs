@@ -1,8 +1,8 @@
 //! Metrics at a cutoff, as experiment files write them: `ndcg@10`.
 
+use crate::file::did_you_mean;
 use serde::{Serialize, Serializer};
-use sottovoce_evaluate::{Better, Key, Metrics};
-use sottovoce_models::settings::nearest;
+use sottovoce_evaluate::{Better, Metric, Metrics};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,16 +10,16 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MetricAt {
     /// The metric.
-    pub key: Key,
+    pub key: Metric,
     /// Length of the lists.
     pub cutoff: usize,
 }
 
 impl MetricAt {
-    /// Reads `ndcg@10`; without a cutoff, `main` is meant.
+    /// Reads `ndcg@10`; the cutoff is `main` if there is none.
     ///
     /// # Errors
-    /// If there is no such metric, in words for the person who wrote it.
+    /// If there is no such metric; the message is for the author of the file.
     pub fn parse(text: &str, main: usize) -> Result<Self, String> {
         let (name, cutoff) = text.split_once('@').map_or((text, None), |(name, k)| (name, Some(k)));
         let cutoff = match cutoff.map(str::parse) {
@@ -28,9 +28,8 @@ impl MetricAt {
             _ => return Err(format!("expected a metric and a cutoff like ndcg@10, found `{text}`")),
         };
         name.parse().map(|key| Self { key, cutoff }).map_err(|_| {
-            let names = Key::ALL.map(Key::name);
-            let hint =
-                nearest(name, names).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+            let names = Metric::ALL.map(Metric::name);
+            let hint = did_you_mean(name, &names);
             format!("there is no metric `{name}`{hint}; metrics are: {}", names.join(", "))
         })
     }
@@ -41,7 +40,7 @@ impl MetricAt {
     }
 
     /// The value turned so that more is better.
-    pub fn worth(&self, value: f64) -> f64 {
+    pub fn objective(&self, value: f64) -> f64 {
         match self.key.better() {
             Better::Higher => value,
             Better::Lower => -value,

@@ -1,17 +1,18 @@
-//! What a trial gives back.
+//! The result of a trial.
 
-use crate::kept::Weighed;
+use crate::classifier::AccuracyCurve;
+pub use crate::feature_retention::FeatureWeight;
 use serde::{Deserialize, Serialize};
-use sottovoce_evaluate::{Evaluation, Key, Metrics, report};
+use sottovoce_evaluate::{Evaluation, Metric, Metrics, report};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The result of one trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// What is kept in the journal.
+    /// The part that is written to the journal.
     pub summary: Summary,
-    /// What is kept beside it.
+    /// The part that has a file of its own.
     pub values: Values,
 }
 
@@ -20,32 +21,35 @@ pub struct Outcome {
 pub struct Summary {
     /// Metrics at each cutoff.
     pub metrics: BTreeMap<usize, Metrics>,
-    /// Epochs made.
+    /// Epochs trained; rounds, for a classifier.
     pub epochs: usize,
-    /// Training triples (or interactions) gone through.
+    /// Training triples (or interactions) processed.
     pub triples: u64,
     /// Other figures by name: `bytes_up`, `bytes_down`, ...
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
-    /// What people decide by, in their histories and in their lists, where something is known of the items.
+    /// The most informative item features, in histories and in recommendations, where items have features.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cloud: Vec<Weighed>,
-    /// How good the model was on the way, if it was asked.
+    pub cloud: Vec<FeatureWeight>,
+    /// Evaluations during training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<CurvePoint>,
-    /// What it cost; differs from run to run.
+    /// The training curve of a classifier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy_curve: Option<AccuracyCurve>,
+    /// Time and memory.
     pub cost: Cost,
 }
 
 /// The model after some epochs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// Epochs made.
+    /// Epochs trained.
     pub epoch: usize,
     /// Mean training loss, if the model has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
-    /// The metric of choice on the part that is judged.
+    /// The metric of selection on the part the trial is evaluated on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Bytes sent so far in both directions, for models trained in a federation.
@@ -66,19 +70,19 @@ pub struct Cost {
     pub load_seconds: f64,
     /// Seconds of training.
     pub train_seconds: f64,
-    /// Seconds of scoring and judging.
+    /// Seconds of scoring and evaluating.
     pub evaluate_seconds: f64,
-    /// Most memory the process had held when the trial ended.
+    /// Peak memory of the process when the trial ended.
     pub peak_rss_bytes: u64,
 }
 
-/// The large part of a result: columns that tests of significance and plots need.
+/// The large part of a result: columns for significance tests and plots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
-    /// The users judged, as indices of the data set, in the order of the columns.
+    /// The users evaluated, as indices of the data set, in the order of the columns.
     pub users: Vec<u32>,
     /// Per-user metrics, at each cutoff, by name.
-    pub per_user: BTreeMap<usize, BTreeMap<Key, Vec<f64>>>,
+    pub per_user: BTreeMap<usize, BTreeMap<Metric, Vec<f64>>>,
     /// How often each item was recommended at the main cutoff, by item index.
     pub recommended: Vec<u32>,
     /// How often each item's row was sent in a federated training, by item index; empty for other models.
@@ -90,8 +94,8 @@ impl Values {
     pub fn of(evaluation: &Evaluation, main_cutoff: usize, updates: Vec<u64>) -> Self {
         let per_user = &evaluation.per_user;
         let columns = |cutoff: usize| {
-            let column = |key: Key| Some((key, per_user.column(key, cutoff)?.to_vec()));
-            (cutoff, Key::PER_USER.into_iter().filter_map(column).collect())
+            let column = |key: Metric| Some((key, per_user.column(key, cutoff)?.to_vec()));
+            (cutoff, Metric::PER_USER.into_iter().filter_map(column).collect())
         };
         Self {
             users: per_user.users.clone(),
@@ -102,10 +106,10 @@ impl Values {
     }
 }
 
-/// A data set as the trials saw it.
+/// A data set as the trials use it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataCard {
-    /// What the report shows of it; its fingerprint tells whether data have changed.
+    /// What the report shows of it; its fingerprint changes with the data.
     pub card: report::DataCard,
     /// Interactions of each item in the training part, by item index, for popularity curves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -121,15 +125,14 @@ pub struct DataCard {
 /// Why a trial has no result.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TrialError {
-    /// The setting does not work on this data (training diverged, too little data): a result like another, recorded
-    /// and shown.
+    /// The setting does not work on this data (training diverged, too little data). That is a result: it is recorded and
+    /// shown.
     #[error("{0}")]
     Failed(String),
-    /// Something that another attempt may not meet (a missing file, a full disk): the run ends and nothing is
-    /// recorded.
+    /// Something that may not happen again (a missing file, a full disk): the run ends and nothing is recorded.
     #[error("{0}")]
     Broken(String),
-    /// The trial was asked to stop; nothing is recorded.
+    /// The trial was told to stop; nothing is recorded.
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,24 +1,25 @@
-//! What came out of an experiment: one plain structure, the source of report, tables and JSON.
+//! The results of an experiment: one plain structure, the source of report, tables and JSON.
 
-use crate::engine::{Line, RunError};
+use crate::classifier::{AccuracyCurve, Classification};
+use crate::engine::{self, RowProgress, RunError};
+use crate::feature_retention::FeatureWeight;
 use crate::file::{DataSet, Experiment};
 use crate::journal::{Journal, Recorded};
-use crate::kept::Weighed;
 use crate::outcome::{Cost, CurvePoint, DataCard, Summary, Values};
 use crate::plan::Trial;
 use serde::Serialize;
-use sottovoce_evaluate::{Key, Metrics};
+use sottovoce_evaluate::{Metric, Metrics};
 use sottovoce_models::settings::Value;
 use std::collections::BTreeMap;
 
-/// What came out of an experiment.
+/// The results of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Results {
     /// The headline.
     pub title: String,
-    /// What was to be found out.
+    /// What the experiment was to find out.
     pub question: Option<String>,
-    /// What a reader should know.
+    /// Remarks for the reader.
     pub notes: Option<String>,
     /// Hash of what bears on the results in the experiment file.
     pub fingerprint: String,
@@ -26,10 +27,13 @@ pub struct Results {
     pub seeds: Vec<u64>,
     /// Lengths of lists, the main one first.
     pub cutoffs: Vec<usize>,
-    /// What was ranked, in words.
+    /// Which items were ranked.
     pub candidates: String,
-    /// The metric settings were chosen by, on the validation part.
+    /// The metric by which settings were selected on the validation part.
     pub chosen_by: String,
+    /// Rounds, targets and training of the classifiers, in experiments on classifiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classifier: Option<Classification>,
     /// One a data set.
     pub data: Vec<DataResults>,
 }
@@ -39,11 +43,11 @@ pub struct Results {
 pub struct DataResults {
     /// The data set's name in tables.
     pub label: String,
-    /// The data set and what was done to it.
+    /// The data set, its cleaning and splitting.
     pub data: DataSet,
-    /// What it is.
+    /// Its description.
     pub card: DataCard,
-    /// One a contender.
+    /// In the order of the file.
     pub rows: Vec<Row>,
 }
 
@@ -56,36 +60,36 @@ pub struct Row {
     pub family: String,
     /// The model.
     pub model: String,
-    /// The setting it was judged with, complete; empty if every candidate failed.
+    /// The settings it was evaluated with, complete; empty if every candidate failed.
     pub settings: BTreeMap<String, Value>,
     /// The swept settings.
     pub swept: BTreeMap<String, Value>,
     /// Metrics over the seeds, at each cutoff; empty if every final trial failed.
-    pub metrics: BTreeMap<usize, BTreeMap<Key, Spread>>,
+    pub metrics: BTreeMap<usize, BTreeMap<Metric, Spread>>,
     /// Bias disparity of each category at the main cutoff, mean over the seeds where it is defined.
     pub bias_disparity: BTreeMap<String, f64>,
     /// Other figures over the seeds: epochs, triples, ...
     pub figures: BTreeMap<String, Spread>,
-    /// What people decide by, in their histories and in their lists, with the first seed.
+    /// The most informative item features, in histories and in recommendations, with the first seed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cloud: Vec<Weighed>,
+    pub cloud: Vec<FeatureWeight>,
     /// One a seed.
     pub finals: Vec<Final>,
-    /// What was tried on the validation part, in order.
+    /// The candidates on the validation part, in order.
     pub tried: Vec<Tried>,
-    /// The place of the chosen one in `tried`, if there was a choice.
+    /// The index of the selected one in `tried`, if anything was tuned.
     pub chosen: Option<usize>,
-    /// The number of epochs found best on the validation part, if it was asked.
+    /// The best number of epochs on the validation part, if it was evaluated during training.
     pub best_epochs: Option<usize>,
     /// Settings that were better on the validation part, but whose final training failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<Rejected>,
     /// Columns of the final trials that succeeded, in the order of the seeds.
     #[serde(skip)]
     pub values: Vec<Values>,
 }
 
-/// A mean over seeds and how far they lie apart.
+/// Mean and standard deviation over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// The mean.
@@ -101,33 +105,41 @@ pub struct Spread {
 pub struct Final {
     /// Its seed.
     pub seed: u64,
+    /// How it went.
+    #[serde(flatten)]
+    pub run: TrialRun,
+}
+
+/// How a trial went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TrialRun {
     /// Why it failed, if it did.
     pub failed: Option<String>,
-    /// How good it was on the way, if it was asked.
+    /// Evaluations during training.
     pub curve: Vec<CurvePoint>,
+    /// The training curve of a classifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy_curve: Option<AccuracyCurve>,
     /// Time and memory.
     pub cost: Cost,
 }
 
-/// A setting tried on the validation part.
+/// A candidate on the validation part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tried {
-    /// The settings that were varied.
+    /// The settings that were tuned.
     pub settings: BTreeMap<String, Value>,
-    /// The metric of choice, mean over the seeds used; absent if a trial failed.
+    /// The metric of selection, mean over the seeds used; absent if a trial failed.
     pub value: Option<f64>,
-    /// Why it failed, if it did.
-    pub failed: Option<String>,
-    /// How good it was on the way, with the first seed.
-    pub curve: Vec<CurvePoint>,
-    /// Time and memory with the first seed.
-    pub cost: Cost,
+    /// How it went, with the first seed.
+    #[serde(flatten)]
+    pub run: TrialRun,
 }
 
-/// A setting that was given up because its final training failed.
+/// A candidate that was rejected because its final training failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PassedOver {
-    /// The settings that were varied.
+pub struct Rejected {
+    /// The settings that were tuned.
     pub settings: BTreeMap<String, Value>,
     /// Why its final training failed.
     pub reason: String,
@@ -148,18 +160,19 @@ impl Spread {
 }
 
 impl Results {
-    pub(crate) fn gather(
+    pub(crate) fn collect(
         experiment: &Experiment,
         fingerprint: &str,
         cards: Vec<DataCard>,
-        lines: &[Line],
+        rows: &[RowProgress],
         journal: &Journal,
     ) -> Result<Self, RunError> {
         let mut data = Vec::new();
         for (set, card) in experiment.data.iter().zip(cards) {
-            let rows = lines.iter().filter(|line| line.place.data.label == set.label);
-            let rows = rows.map(|line| Row::gather(line, journal)).collect::<Result<_, _>>()?;
-            data.push(DataResults { label: set.label.clone(), data: set.clone(), card, rows });
+            let label = set.label();
+            let rows = rows.iter().filter(|row| row.plan.data.label() == label);
+            let rows = rows.map(|row| Row::collect(row, journal)).collect::<Result<_, _>>()?;
+            data.push(DataResults { label, data: set.clone(), card, rows });
         }
         Ok(Self {
             title: experiment.title.clone(),
@@ -169,7 +182,8 @@ impl Results {
             seeds: experiment.seeds.clone(),
             cutoffs: experiment.protocol.cutoffs.clone(),
             candidates: experiment.protocol.candidates.to_string(),
-            chosen_by: experiment.choice.metric.to_string(),
+            chosen_by: experiment.selection.metric.to_string(),
+            classifier: experiment.classification().cloned(),
             data,
         })
     }
@@ -179,51 +193,51 @@ impl Results {
         let mut plain = self.clone();
         for row in plain.data.iter_mut().flat_map(|data| &mut data.rows) {
             row.figures.retain(|name, _| !name.ends_with("_seconds"));
-            row.finals.iter_mut().for_each(|each| each.cost = Cost::default());
-            row.tried.iter_mut().for_each(|each| each.cost = Cost::default());
+            let finals = row.finals.iter_mut().map(|each| &mut each.run);
+            let tried = row.tried.iter_mut().map(|each| &mut each.run);
+            finals.chain(tried).for_each(|run| run.cost = Cost::default());
         }
         plain
     }
 }
 
 impl Row {
-    fn gather(line: &Line, journal: &Journal) -> Result<Self, RunError> {
+    fn collect(row: &RowProgress, journal: &Journal) -> Result<Self, RunError> {
         let recorded: Vec<(&Trial, &Recorded)> =
-            line.finals.iter().filter_map(|trial| Some((trial, journal.trial(&trial.key)?))).collect();
-        let done: Vec<&Summary> = recorded.iter().filter_map(|(_, outcome)| summary(outcome)).collect();
-        let values = recorded
-            .iter()
-            .filter(|(_, outcome)| summary(outcome).is_some())
-            .map(|(trial, _)| journal.values(&trial.key))
-            .collect::<Result<_, _>>()?;
-        let contender = &line.place.contender;
-        let settings = line.finals.first().map(|trial| trial.settings.iter().map(owned).collect());
+            row.finals.iter().filter_map(|trial| Some((trial, journal.trial(&trial.key)?))).collect();
+        let succeeded = || row.finals.iter().filter_map(|trial| Some((trial, journal.done(&trial.key)?)));
+        let done: Vec<&Summary> = succeeded().map(|(_, summary)| summary).collect();
+        let values = succeeded().map(|(trial, _)| journal.values(&trial.key)).collect::<Result<_, _>>()?;
+        let spec = &row.plan.spec;
         Ok(Self {
-            label: contender.label.clone(),
-            family: contender.family.clone(),
-            model: contender.model.name.to_owned(),
-            settings: settings.unwrap_or_default(),
-            swept: contender.swept.iter().cloned().collect(),
+            label: spec.label.clone(),
+            family: spec.family.clone(),
+            model: spec.learner.name().to_owned(),
+            settings: row.finals.first().map(Trial::settings).into_iter().flatten().collect(),
+            swept: spec.swept.iter().cloned().collect(),
             metrics: metrics(&done),
-            bias_disparity: bias_disparity(&done, line.place.protocol.cutoffs[0]),
+            bias_disparity: bias_disparity(&done, row.plan.protocol.cutoffs[0]),
             figures: figures(&done),
             cloud: done.first().map(|summary| summary.cloud.clone()).unwrap_or_default(),
-            finals: recorded.iter().map(|(trial, outcome)| Final::of(trial.seed, outcome)).collect(),
-            tried: line.candidates.iter().map(|candidate| Tried::of(line, candidate, journal)).collect(),
-            chosen: line.chosen.as_ref().and_then(|chosen| chosen.candidate),
-            best_epochs: line.chosen.as_ref().and_then(|chosen| chosen.epochs),
-            passed_over: line.passed_over.iter().map(|one| PassedOver::of(line, one)).collect(),
+            finals: recorded
+                .iter()
+                .map(|(trial, recorded)| Final { seed: trial.seed, run: TrialRun::of(recorded) })
+                .collect(),
+            tried: row.candidates.iter().map(|candidate| Tried::of(row, candidate, journal)).collect(),
+            chosen: row.selected.as_ref().and_then(|selected| selected.candidate),
+            best_epochs: row.selected.as_ref().and_then(|selected| selected.epochs),
+            passed_over: row.rejected.iter().map(|one| Rejected::of(row, one)).collect(),
             values,
         })
     }
 
     /// A metric at a cutoff.
-    pub fn metric(&self, key: Key, cutoff: usize) -> Option<Spread> {
+    pub fn metric(&self, key: Metric, cutoff: usize) -> Option<Spread> {
         self.metrics.get(&cutoff)?.get(&key).copied()
     }
 
     /// A metric of each user, mean over the seeds, with the users it belongs to.
-    pub fn per_user(&self, key: Key, cutoff: usize) -> Option<(&[u32], Vec<f64>)> {
+    pub fn per_user(&self, key: Metric, cutoff: usize) -> Option<(&[u32], Vec<f64>)> {
         let first = self.values.first()?;
         let mut sums = vec![0.0; first.users.len()];
         for values in &self.values {
@@ -237,37 +251,26 @@ impl Row {
         Some((&first.users, sums.into_iter().map(|sum| sum / seeds).collect()))
     }
 
-    /// Why the row has no figures, if it has none.
+    /// Why the row has no result, if it has none.
     pub fn failed(&self) -> Option<&str> {
-        if !self.metrics.is_empty() {
+        if self.finals.iter().any(|each| each.run.failed.is_none()) {
             return None;
         }
-        let finals = self.finals.iter().filter_map(|each| each.failed.as_deref());
-        let tried = self.tried.iter().filter_map(|each| each.failed.as_deref());
-        finals.chain(tried).next().or(Some("no trial gave a value to choose by"))
-    }
-}
-
-fn owned((key, value): (&'static str, &Value)) -> (String, Value) {
-    (key.to_owned(), value.clone())
-}
-
-fn summary(outcome: &Recorded) -> Option<&Summary> {
-    match outcome {
-        Recorded::Done(summary) => Some(summary),
-        Recorded::Failed(_) => None,
+        let finals = self.finals.iter().filter_map(|each| each.run.failed.as_deref());
+        let tried = self.tried.iter().filter_map(|each| each.run.failed.as_deref());
+        finals.chain(tried).next().or(Some("no trial gave a value to select by"))
     }
 }
 
 /// Spreads of the metrics that every seed has.
-fn metrics(done: &[&Summary]) -> BTreeMap<usize, BTreeMap<Key, Spread>> {
+fn metrics(done: &[&Summary]) -> BTreeMap<usize, BTreeMap<Metric, Spread>> {
     let Some(first) = done.first() else { return BTreeMap::new() };
-    let spread = |cutoff: usize, key: Key| {
+    let spread = |cutoff: usize, key: Metric| {
         let value = |summary: &&Summary| summary.metrics.get(&cutoff)?.get(key);
         Spread::of(&done.iter().map(value).collect::<Option<Vec<f64>>>()?)
     };
     let at = |&cutoff: &usize| {
-        (cutoff, Key::ALL.into_iter().filter_map(|key| Some((key, spread(cutoff, key)?))).collect())
+        (cutoff, Metric::ALL.into_iter().filter_map(|key| Some((key, spread(cutoff, key)?))).collect())
     };
     first.metrics.keys().map(at).collect()
 }
@@ -297,41 +300,36 @@ fn figures(done: &[&Summary]) -> BTreeMap<String, Spread> {
     columns.into_iter().filter_map(|(name, values)| Some((name, Spread::of(&values)?))).collect()
 }
 
-impl Final {
-    fn of(seed: u64, outcome: &Recorded) -> Self {
-        match outcome {
-            Recorded::Done(summary) => {
-                Self { seed, failed: None, curve: summary.curve.clone(), cost: summary.cost }
-            }
-            Recorded::Failed(reason) => {
-                Self { seed, failed: Some(reason.clone()), curve: Vec::new(), cost: Cost::default() }
-            }
+impl TrialRun {
+    fn of(recorded: &Recorded) -> Self {
+        match recorded {
+            Recorded::Done(summary) => Self {
+                failed: None,
+                curve: summary.curve.clone(),
+                accuracy_curve: summary.accuracy_curve.clone(),
+                cost: summary.cost,
+            },
+            Recorded::Failed(reason) => Self { failed: Some(reason.clone()), ..Self::default() },
         }
     }
 }
 
-impl PassedOver {
-    fn of(line: &Line, one: &crate::engine::PassedOver) -> Self {
-        let point = &line.candidates[one.candidate].point;
+impl Rejected {
+    fn of(row: &RowProgress, one: &engine::Rejected) -> Self {
+        let point = &row.candidates[one.candidate].point;
         Self { settings: point.iter().cloned().collect(), reason: one.reason.clone() }
     }
 }
 
 impl Tried {
-    fn of(line: &Line, candidate: &crate::engine::Candidate, journal: &Journal) -> Self {
-        let outcomes: Vec<&Recorded> =
-            candidate.trials.iter().filter_map(|trial| journal.trial(&trial.key)).collect();
-        let failed = outcomes.iter().find_map(|outcome| match outcome {
-            Recorded::Failed(reason) => Some(reason.clone()),
-            Recorded::Done(_) => None,
-        });
-        let first = outcomes.first().and_then(|outcome| summary(outcome));
+    fn of(row: &RowProgress, candidate: &engine::Candidate, journal: &Journal) -> Self {
+        let recorded = || candidate.trials.iter().filter_map(|trial| journal.trial(&trial.key));
+        let failed = recorded().find(|recorded| matches!(recorded, Recorded::Failed(_)));
+        let first = recorded().next().map(TrialRun::of).unwrap_or_default();
         Self {
             settings: candidate.point.iter().cloned().collect(),
-            value: line.judged(candidate, journal).map(|(value, _)| value),
-            failed,
-            curve: first.map(|summary| summary.curve.clone()).unwrap_or_default(),
-            cost: first.map(|summary| summary.cost).unwrap_or_default(),
+            value: row.score(candidate, journal).map(|score| score.value),
+            run: TrialRun { failed: failed.and_then(|failed| TrialRun::of(failed).failed), ..first },
         }
     }
 }

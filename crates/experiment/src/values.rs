@@ -6,14 +6,14 @@
 
 use crate::outcome::Values;
 use serde::{Deserialize, Serialize};
-use sottovoce_evaluate::Key;
+use sottovoce_evaluate::Metric;
 use std::collections::BTreeMap;
 use std::io::Read;
 use thiserror::Error;
 
 const MAGIC: &[u8] = b"SVV1";
 
-/// Columns of more than this are taken for damage, not memory asked for.
+/// Larger files are rejected as damaged instead of allocated.
 const LIMIT: u64 = 1 << 32;
 
 /// Why columns cannot be read.
@@ -23,15 +23,12 @@ pub(crate) struct ValuesError(String);
 
 #[derive(Serialize, Deserialize)]
 struct Header {
-    columns: Vec<(usize, Key)>,
+    columns: Vec<(usize, Metric)>,
 }
 
 pub(crate) fn encode(values: &Values) -> Vec<u8> {
-    let columns: Vec<(usize, Key)> = values
-        .per_user
-        .iter()
-        .flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key)))
-        .collect();
+    let columns: Vec<(usize, Metric)> =
+        values.per_user.iter().flat_map(|(cutoff, columns)| columns.keys().map(|key| (*cutoff, *key))).collect();
     let mut plain = MAGIC.to_vec();
     section(&mut plain, &serde_json::to_vec(&Header { columns }).unwrap_or_default());
     section(&mut plain, &words(&values.users));
@@ -50,15 +47,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Values, ValuesError> {
     let wrong = |error: std::io::Error| ValuesError(error.to_string());
     let mut plain = Vec::new();
     zstd::Decoder::new(bytes).map_err(wrong)?.take(LIMIT).read_to_end(&mut plain).map_err(wrong)?;
-    let mut rest =
-        plain.strip_prefix(MAGIC).ok_or_else(|| ValuesError("it does not start with SVV1".to_owned()))?;
-    let header: Header =
-        serde_json::from_slice(take(&mut rest)?).map_err(|error| ValuesError(error.to_string()))?;
-    let mut values = Values {
-        users: numbers(take(&mut rest)?),
-        recommended: numbers(take(&mut rest)?),
-        ..Values::default()
-    };
+    let mut rest = plain.strip_prefix(MAGIC).ok_or_else(|| ValuesError("it does not start with SVV1".to_owned()))?;
+    let header: Header = serde_json::from_slice(take(&mut rest)?).map_err(|error| ValuesError(error.to_string()))?;
+    let mut values =
+        Values { users: numbers(take(&mut rest)?), recommended: numbers(take(&mut rest)?), ..Values::default() };
     for (cutoff, key) in header.columns {
         let (column, _) = take(&mut rest)?.as_chunks::<8>();
         let column = column.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
@@ -101,7 +93,7 @@ mod tests {
     fn some_values() -> Values {
         let columns = |shift: f64| {
             let column = |factor: f64| (0..50).map(|i| (f64::from(i) * factor + shift).sin()).collect();
-            BTreeMap::from([(Key::Ndcg, column(0.3)), (Key::Recall, column(1.7))])
+            BTreeMap::from([(Metric::Ndcg, column(0.3)), (Metric::Recall, column(1.7))])
         };
         Values {
             users: (0..50).map(|u| u * 3 + 1).collect(),
@@ -112,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_bit_for_bit() {
+    fn values_are_restored_bit_for_bit() {
         let values = some_values();
         assert_eq!(decode(&encode(&values)).unwrap(), values);
         let central = Values { updates: Vec::new(), ..values };
@@ -121,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damage_gives_an_error_or_other_values_but_never_a_panic(at in 0usize..300, to: u8, cut in 0usize..300) {
+        fn damage_never_panics(at in 0usize..300, to: u8, cut in 0usize..300) {
             let mut plain = zstd::decode_all(&encode(&some_values())[..]).unwrap();
             plain[at] = to;
             plain.truncate(plain.len() - cut);

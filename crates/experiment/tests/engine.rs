@@ -1,15 +1,14 @@
-//! Experiments run whole, in pieces, side by side and after accidents, always with the same result.
+//! Experiments run whole, in pieces, in parallel and after crashes, always with the same result.
 
 mod common;
 
 use common::{Fake, bytes, parse, run, run_with};
-use sottovoce_evaluate::Key;
+use sottovoce_evaluate::Metric;
 use sottovoce_experiment::engine::{self, Event, Options, RunError};
 use sottovoce_experiment::journal::Existing;
 use sottovoce_models::settings::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,7 +49,7 @@ fn whole() -> String {
 }
 
 #[test]
-fn every_row_is_chosen_on_validation_and_judged_with_every_seed() {
+fn rows_are_selected_on_validation_and_tested_with_every_seed() {
     let folder = tempfile::tempdir().unwrap();
     let fake = Fake::default();
     let results = run(&parse(MIXED), &fake, folder.path(), 1).unwrap();
@@ -59,21 +58,15 @@ fn every_row_is_chosen_on_validation_and_judged_with_every_seed() {
 
     let grid = &results.data[1].rows[1];
     assert_eq!(grid.tried.len(), 6);
-    let order: Vec<_> = grid
-        .tried
-        .iter()
-        .map(|t| (t.settings["learning_rate"].clone(), t.settings["factors"].clone()))
-        .collect();
+    let order: Vec<_> =
+        grid.tried.iter().map(|t| (t.settings["learning_rate"].clone(), t.settings["factors"].clone())).collect();
     assert_eq!(order[1], (Value::Real(0.01), Value::Integer(20)), "the last setting varies fastest");
     assert_eq!(grid.chosen, Some(3), "{:?}", grid.tried);
     assert_eq!(grid.settings["learning_rate"], Value::Real(0.04));
-    assert_eq!(
-        grid.tried[4].failed.as_deref(),
-        Some("training diverged in epoch 1: lower the learning rate")
-    );
+    assert_eq!(grid.tried[4].run.failed.as_deref(), Some("training diverged in epoch 1: lower the learning rate"));
     let seeds: Vec<_> = grid.finals.iter().map(|each| each.seed).collect();
     assert_eq!(seeds, [3, 5]);
-    let ndcg = grid.metric(Key::Ndcg, 10).unwrap();
+    let ndcg = grid.metric(Metric::Ndcg, 10).unwrap();
     assert!(ndcg.n == 2 && ndcg.sd > 0.0);
 
     let search = &results.data[0].rows[2];
@@ -92,7 +85,7 @@ fn jobs_do_not_change_the_results() {
 }
 
 #[test]
-fn searches_that_propose_several_points_at_once_are_as_reproducible() {
+fn batched_searches_are_reproducible() {
     let text = MIXED.replace("trials = 9", "trials = 12, startup = 3, at_once = 4");
     let run_on = |jobs| {
         let folder = tempfile::tempdir().unwrap();
@@ -112,7 +105,7 @@ fn a_finished_run_is_only_read() {
 }
 
 #[test]
-fn a_trial_that_breaks_or_panics_ends_the_run_and_can_be_repeated() {
+fn a_broken_or_panicking_trial_ends_the_run_and_can_be_repeated() {
     let expected = whole();
     let folder = tempfile::tempdir().unwrap();
     let broken = Fake { break_after: Some(5), ..Fake::default() };
@@ -125,7 +118,7 @@ fn a_trial_that_breaks_or_panics_ends_the_run_and_can_be_repeated() {
 }
 
 #[test]
-fn stopping_keeps_what_is_finished() {
+fn stopping_keeps_finished_trials() {
     let folder = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);
     let report = |event: Event<'_>| {
@@ -133,8 +126,7 @@ fn stopping_keeps_what_is_finished() {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let options =
-        Options { folder: folder.path(), existing: Existing::Resume, jobs: 1, stop: &stop, report: &report };
+    let options = Options { stop: &stop, report: &report, ..Options::new(folder.path()) };
     let error = engine::run(&parse(MIXED), &Fake::default(), &options).unwrap_err();
     assert!(matches!(error, RunError::Interrupted));
 
@@ -143,38 +135,33 @@ fn stopping_keeps_what_is_finished() {
     assert_eq!(fake.ran.lock().unwrap().len(), 84 - 7);
 }
 
+/// What a kill leaves behind is the run folder as it is at that moment.
 #[test]
-fn a_killed_process_resumes_with_the_same_bytes() {
+fn resumes_from_the_folder_of_any_moment_with_the_same_bytes() {
     let expected = whole();
     let folder = tempfile::tempdir().unwrap();
-    for kill_after in ["1", "30", "7"] {
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "the_process_that_is_killed", "--nocapture"])
-            .env("SOTTOVOCE_TEST_FOLDER", folder.path())
-            .env("SOTTOVOCE_TEST_KILL_AFTER", kill_after)
-            .output()
-            .unwrap();
-        assert!(!status.status.success(), "the process should have died");
-    }
-    let fake = Fake::default();
-    assert_eq!(bytes(&run(&parse(MIXED), &fake, folder.path(), 2).unwrap()), expected);
-    assert_eq!(
-        fake.ran.lock().unwrap().len(),
-        84 - 38,
-        "what was finished before each kill is not run again"
-    );
-}
-
-/// Does nothing but in the process started by the test above, where it ends in an abort.
-#[test]
-fn the_process_that_is_killed() {
-    let (Ok(folder), Ok(after)) =
-        (std::env::var("SOTTOVOCE_TEST_FOLDER"), std::env::var("SOTTOVOCE_TEST_KILL_AFTER"))
-    else {
-        return;
+    let copies = tempfile::tempdir().unwrap();
+    let report = |event: Event<'_>| {
+        if let Event::Started(_) | Event::Finished { .. } = event {
+            let moment = fs::read_dir(copies.path()).unwrap().count();
+            let copy = copies.path().join(moment.to_string());
+            fs::create_dir_all(copy.join("values")).unwrap();
+            fs::copy(journal(folder.path()), journal(&copy)).unwrap();
+            for entry in fs::read_dir(folder.path().join("values")).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), copy.join("values").join(entry.file_name())).unwrap();
+            }
+        }
     };
-    let fake = Fake { abort_after: Some(after.parse().unwrap()), ..Fake::default() };
-    run(&parse(MIXED), &fake, Path::new(&folder), 1).unwrap();
+    let options = Options { report: &report, ..Options::new(folder.path()) };
+    engine::run(&parse(MIXED), &Fake::default(), &options).unwrap();
+    for moment in [1, 2, 61, 75, 167] {
+        let fake = Fake::default();
+        let copy = copies.path().join(moment.to_string());
+        assert_eq!(bytes(&run(&parse(MIXED), &fake, &copy, 2).unwrap()), expected);
+        // A trial starts and finishes; what was finished is not run again.
+        assert_eq!(fake.ran.lock().unwrap().len(), 84 - (moment + 1) / 2, "moment {moment}");
+    }
 }
 
 fn journal(folder: &Path) -> PathBuf {
@@ -190,7 +177,7 @@ fn ten_trials() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_torn_last_line_is_dropped_and_said_wherever_it_was_torn() {
+fn drops_and_reports_a_torn_last_line() {
     let expected = whole();
     let folder = ten_trials();
     let text = fs::read(journal(folder.path())).unwrap();
@@ -203,14 +190,7 @@ fn a_torn_last_line_is_dropped_and_said_wherever_it_was_torn() {
                 *seen.lock().unwrap() = Some((recorded, torn));
             }
         };
-        let stop = AtomicBool::new(false);
-        let options = Options {
-            folder: folder.path(),
-            existing: Existing::Resume,
-            jobs: 1,
-            stop: &stop,
-            report: &report,
-        };
+        let options = Options { report: &report, ..Options::new(folder.path()) };
         let results = engine::run(&parse(MIXED), &Fake::default(), &options).unwrap();
         assert_eq!(*seen.lock().unwrap(), Some((9, true)), "torn at {end}");
         assert_eq!(bytes(&results), expected);
@@ -218,7 +198,7 @@ fn a_torn_last_line_is_dropped_and_said_wherever_it_was_torn() {
 }
 
 #[test]
-fn zeros_of_a_disk_that_lost_power_are_a_torn_end() {
+fn treats_trailing_zeros_as_a_torn_line() {
     let folder = ten_trials();
     let mut text = fs::read(journal(folder.path())).unwrap();
     text.extend([0; 600]);
@@ -227,7 +207,7 @@ fn zeros_of_a_disk_that_lost_power_are_a_torn_end() {
 }
 
 #[test]
-fn a_trial_whose_values_are_lost_runs_again() {
+fn repeats_trials_whose_values_are_lost() {
     let folder = tempfile::tempdir().unwrap();
     let first = run(&parse(MIXED), &Fake::default(), folder.path(), 1).unwrap();
     let lost = fs::read_dir(folder.path().join("values")).unwrap().next().unwrap().unwrap();
@@ -239,7 +219,7 @@ fn a_trial_whose_values_are_lost_runs_again() {
 }
 
 #[test]
-fn damage_in_the_midst_is_named() {
+fn rejects_damage_before_the_last_line() {
     let folder = ten_trials();
     let text = fs::read_to_string(journal(folder.path())).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
@@ -251,12 +231,12 @@ fn damage_in_the_midst_is_named() {
 }
 
 #[test]
-fn a_changed_experiment_is_refused_amended_or_begun_afresh() {
+fn a_changed_experiment_is_rejected_amended_or_restarted() {
     let folder = ten_trials();
     let changed = parse(&MIXED.replace("[0.01, 0.04, 0.8]", "[0.01, 0.04]"));
     let error = run(&changed, &Fake::default(), folder.path(), 1).unwrap_err().to_string();
     let expected = format!(
-        "{} was begun with another version of the experiment file; --fresh starts again, --amend keeps the trials \
+        "{} was started with another version of the experiment file; --fresh starts again, --amend keeps the trials \
          that are still asked for, --out takes another folder",
         journal(folder.path()).display()
     );
@@ -271,28 +251,27 @@ fn a_changed_experiment_is_refused_amended_or_begun_afresh() {
 }
 
 #[test]
-fn words_that_bear_on_nothing_may_change() {
+fn titles_and_labels_may_change() {
     let folder = ten_trials();
-    let reworded =
-        parse(&MIXED.replace("A bit of everything", "Something else").replace("\"Grid\"", "\"Net\""));
+    let reworded = parse(&MIXED.replace("A bit of everything", "Something else").replace("\"Grid\"", "\"Net\""));
     let fake = Fake::default();
     run(&reworded, &fake, folder.path(), 1).unwrap();
     assert_eq!(fake.ran.lock().unwrap().len(), 74);
 }
 
 #[test]
-fn changed_data_is_refused() {
+fn rejects_changed_data() {
     let folder = ten_trials();
     let other = Fake { fingerprint: "other".into(), ..Fake::default() };
     let error = run(&parse(MIXED), &other, folder.path(), 1).unwrap_err().to_string();
     assert!(
-        error.ends_with("the data set ml-100k has changed since this run began; --fresh starts again"),
+        error.ends_with("the data set ml-100k has changed since this run started; --fresh starts again"),
         "{error}"
     );
 }
 
 #[test]
-fn a_missing_data_set_is_found_before_the_first_trial() {
+fn finds_a_missing_data_set_before_the_first_trial() {
     let folder = tempfile::tempdir().unwrap();
     let fake = Fake::default();
     let error = run(&parse(&MIXED.replace("synth:town", "missing")), &fake, folder.path(), 1).unwrap_err();
@@ -301,7 +280,7 @@ fn a_missing_data_set_is_found_before_the_first_trial() {
 }
 
 #[test]
-fn one_process_at_a_time() {
+fn rejects_a_second_process() {
     let folder = tempfile::tempdir().unwrap();
     let report = |event: Event<'_>| {
         if let Event::Started(_) = event {
@@ -310,26 +289,24 @@ fn one_process_at_a_time() {
         }
     };
     let text = "title = \"t\"\ndata = [\"a\"]\n[[model]]\nname = \"mostpop\"\n";
-    let stop = AtomicBool::new(false);
-    let options =
-        Options { folder: folder.path(), existing: Existing::Resume, jobs: 1, stop: &stop, report: &report };
+    let options = Options { report: &report, ..Options::new(folder.path()) };
     engine::run(&parse(text), &Fake::default(), &options).unwrap();
 }
 
 #[test]
-fn the_best_number_of_epochs_is_found_on_validation_and_used_in_the_end() {
+fn selects_the_number_of_epochs_on_validation() {
     let text = MIXED.replace("seeds = 2", "seeds = 2\nevery = 2\npatience = 3\ntest_curve = 3");
     let folder = tempfile::tempdir().unwrap();
     let results = run(&parse(&text), &Fake::default(), folder.path(), 1).unwrap();
     let grid = &results.data[0].rows[1];
     assert_eq!((grid.best_epochs, grid.settings["epochs"].clone()), (Some(6), Value::Integer(6)));
-    let epochs: Vec<_> = grid.finals[1].curve.iter().map(|point| point.epoch).collect();
+    let epochs: Vec<_> = grid.finals[1].run.curve.iter().map(|point| point.epoch).collect();
     assert_eq!(epochs, [3, 6]);
     assert_eq!(results.data[0].rows[0].best_epochs, None, "nothing is chosen for MostPop");
 }
 
 #[test]
-fn a_row_whose_every_candidate_failed_says_so() {
+fn reports_rows_whose_candidates_all_failed() {
     let text = r#"
         title = "t"
         data = ["a"]
@@ -384,14 +361,14 @@ const GUIDED: &str = r#"
 "#;
 
 #[test]
-fn a_sweep_can_be_chosen_for_at_one_of_its_values() {
+fn tunes_a_sweep_at_one_of_its_values() {
     let folder = tempfile::tempdir().unwrap();
     let fake = Fake::default();
     let text = GUIDED.replace("0.4", "0.04");
     let results = run(&parse(&text), &fake, folder.path(), 2).unwrap();
     let rows = &results.data[0].rows;
     let tried: Vec<usize> = rows.iter().map(|row| row.tried.len()).collect();
-    assert_eq!(tried, [1, 1, 3], "only the guide tries all");
+    assert_eq!(tried, [1, 1, 3], "only the leader tries all");
     for row in rows {
         assert_eq!(row.settings["learning_rate"], Value::Real(0.04), "{}", row.label);
         assert_eq!(row.best_epochs, Some(6), "epochs are each row's own choice");
@@ -403,13 +380,11 @@ fn a_sweep_can_be_chosen_for_at_one_of_its_values() {
 }
 
 #[test]
-fn the_next_best_is_taken_if_the_best_diverges_in_the_end() {
+fn takes_the_next_best_if_the_final_training_diverges() {
     let folder = tempfile::tempdir().unwrap();
     let results = run(&parse(GUIDED), &Fake::default(), folder.path(), 1).unwrap();
     let rows = &results.data[0].rows;
-    assert!(
-        rows.iter().all(|row| row.settings["learning_rate"] == Value::Real(0.002) && row.failed().is_none())
-    );
+    assert!(rows.iter().all(|row| row.settings["learning_rate"] == Value::Real(0.002) && row.failed().is_none()));
     let guide = &rows[2];
     assert_eq!(guide.passed_over.len(), 1);
     assert_eq!(guide.passed_over[0].settings["learning_rate"], Value::Real(0.4));
@@ -423,13 +398,11 @@ fn the_next_best_is_taken_if_the_best_diverges_in_the_end() {
         tempfile::tempdir().unwrap().path(),
         1,
     );
-    assert!(
-        told.unwrap().data[0].rows.iter().all(|row| row.failed().is_some_and(|why| why.contains("epoch 9")))
-    );
+    assert!(told.unwrap().data[0].rows.iter().all(|row| row.failed().is_some_and(|why| why.contains("epoch 9"))));
 }
 
 #[test]
-fn a_row_fails_when_no_choice_is_left() {
+fn a_row_fails_when_no_candidate_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let text = GUIDED.replace("[0.0005, 0.4, 0.002]", "[0.4, 0.45, 0.7]");
     let results = run(&parse(&text), &Fake::default(), folder.path(), 1).unwrap();

@@ -1,17 +1,23 @@
-//! The experiment file: what it may say, and what is said of its mistakes.
+//! The experiment file: what it may contain, and the messages of its errors.
 
 mod common;
 
-use common::{mistake, parse};
+use common::{parse, parse_error};
 use sottovoce_data::Split;
-use sottovoce_evaluate::{Candidates, Key};
+use sottovoce_evaluate::{Candidates, Metric};
 use sottovoce_experiment::Experiment;
-use sottovoce_experiment::file::{Alternatives, Axis};
+use sottovoce_experiment::file::{Axis, DataSet, InteractionData, Tuning};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::search::{Method, Range};
-use sottovoce_experiment::study::{Study, is_study};
 use sottovoce_models::settings::Value;
 use std::path::Path;
+
+fn interactions(data: &DataSet) -> &InteractionData {
+    match data {
+        DataSet::Interactions(data) => data,
+        DataSet::Images(_) => panic!("images"),
+    }
+}
 
 const SHORT: &str = "title = \"Short\"\ndata = [\"ml-100k\"]\n[[model]]\nname = \"mostpop\"\n";
 
@@ -21,11 +27,11 @@ fn four_lines_are_an_experiment_with_sensible_defaults() {
     assert_eq!(experiment.seeds, [42]);
     assert_eq!(experiment.protocol.cutoffs, [10]);
     assert_eq!(experiment.protocol.candidates, Candidates::AllUnrated);
-    assert_eq!(experiment.choice.metric, MetricAt { key: Key::Ndcg, cutoff: 10 });
-    assert!(experiment.choice.refit && experiment.choice.seeds == 1);
-    let data = &experiment.data[0];
+    assert_eq!(experiment.selection.metric, MetricAt { key: Metric::Ndcg, cutoff: 10 });
+    assert!(experiment.selection.refit && experiment.selection.seeds == 1);
+    let data = interactions(&experiment.data[0]);
     assert_eq!((data.split, data.validation), (Split::Temporal(0.8), Split::Temporal(0.8)));
-    assert_eq!(experiment.contenders[0].label, "MostPop");
+    assert_eq!(experiment.rows[0].label, "MostPop");
 }
 
 const LONG: &str = r#"
@@ -79,38 +85,37 @@ fn a_long_file_is_understood() {
     let experiment = parse(LONG);
     assert_eq!(experiment.seeds, [42, 43, 44]);
     assert_eq!(experiment.protocol.candidates, Candidates::Sampled { negatives: 99, seed: 42 });
-    assert!(!experiment.choice.refit && experiment.choice.every == Some(5));
-    let (first, town) = (&experiment.data[0], &experiment.data[1]);
+    assert!(!experiment.selection.refit && experiment.selection.every == Some(5));
+    let (first, town) = (interactions(&experiment.data[0]), interactions(&experiment.data[1]));
     assert_eq!((first.split, first.validation), (Split::Random(0.7), Split::Temporal(0.9)));
     assert_eq!((town.label.as_str(), town.split, town.k_core), ("town", Split::Last, Some(5)));
     assert_eq!((town.min_interactions, town.threshold), (Some(21), Some(3.5)), "shared where not overridden");
 
-    let labels: Vec<_> = experiment.contenders.iter().map(|row| row.label.as_str()).collect();
+    let labels: Vec<_> = experiment.rows.iter().map(|row| row.label.as_str()).collect();
     assert_eq!(labels, ["MostPop", "F5", "F10", "Searched"]);
-    assert_eq!(experiment.contenders_on(first).count(), 3);
-    assert_eq!(experiment.contenders_on(town).count(), 4);
-    let swept = &experiment.contenders[2];
+    assert_eq!(experiment.rows_on(&experiment.data[0]).count(), 3);
+    assert_eq!(experiment.rows_on(&experiment.data[1]).count(), 4);
+    let swept = &experiment.rows[2];
     assert_eq!(swept.fixed[0], ("learning_rate".to_owned(), Value::Real(1.0)), "a whole number for a real");
     assert_eq!(swept.fixed[1], ("factors".to_owned(), Value::Integer(10)));
-    let Alternatives::Grid(grid) = &swept.alternatives else { panic!("a grid") };
+    let Tuning::Grid(grid) = &swept.tuning else { panic!("a grid") };
     assert_eq!(grid[0], ("pi".to_owned(), vec![Value::Real(0.0), Value::Real(0.5), Value::Real(1.0)]));
 
-    let Alternatives::Search(search) = &experiment.contenders[3].alternatives else { panic!("a search") };
+    let Tuning::Search(search) = &experiment.rows[3].tuning else { panic!("a search") };
     assert_eq!((search.method, search.trials, search.startup), (Method::Random, 30, 10));
     let ranges: Vec<_> = search.space.dimensions.iter().map(|d| (d.key.as_str(), d.range.clone())).collect();
     assert_eq!(ranges[0], ("learning_rate", Range::Real { low: 0.001, high: 0.1, log: true }));
     assert_eq!(ranges[1].1, Range::Choice(vec![Value::Integer(10), Value::Integer(20)]));
     assert_eq!(ranges[2], ("epochs", Range::Integer { low: 5, high: 50, log: false }));
     assert_eq!(experiment.plots[0].x, Axis::Setting("pi".into()));
-    assert_eq!(experiment.plots[0].y, Axis::Metric(MetricAt { key: Key::F1, cutoff: 10 }));
+    assert_eq!(experiment.plots[0].y, Axis::Metric(MetricAt { key: Metric::F1, cutoff: 10 }));
 }
 
 #[test]
 fn a_search_without_ranges_looks_at_every_setting_that_is_not_fixed() {
-    let text =
-        SHORT.replace("mostpop\"", "factors\"\nset = { factors = 8, bias = true }\nsearch = { trials = 5 }");
+    let text = SHORT.replace("mostpop\"", "factors\"\nset = { factors = 8, bias = true }\nsearch = { trials = 5 }");
     let experiment = parse(&text);
-    let Alternatives::Search(search) = &experiment.contenders[0].alternatives else { panic!("a search") };
+    let Tuning::Search(search) = &experiment.rows[0].tuning else { panic!("a search") };
     let keys: Vec<_> = search.space.dimensions.iter().map(|d| d.key.as_str()).collect();
     assert_eq!(keys, ["learning_rate", "similarity", "pi", "epochs"]);
     assert_eq!((search.startup, search.at_once), (3, 1));
@@ -119,7 +124,7 @@ fn a_search_without_ranges_looks_at_every_setting_that_is_not_fixed() {
 /// The mistake when a piece of the long file is written otherwise.
 fn changed(from: &str, to: &str) -> String {
     assert!(LONG.contains(from), "{from}");
-    mistake(&LONG.replacen(from, to, 1))
+    parse_error(&LONG.replacen(from, to, 1))
 }
 
 #[test]
@@ -148,11 +153,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
             "x.toml:28:9: factors has no setting `learning_rat` (did you mean `learning_rate`?); its settings are: factors, \
              learning_rate, similarity, bias, pi, epochs",
         ),
-        (
-            "pi = [0, 0.5, 1]",
-            "pi = [0, 0.5, 2]",
-            "x.toml:30:24: factors: pi = 2: expected a number from 0 to 1",
-        ),
+        ("pi = [0, 0.5, 1]", "pi = [0, 0.5, 2]", "x.toml:30:24: factors: pi = 2: expected a number from 0 to 1"),
         (
             "over.factors = [10, 20]",
             "over.similarity = [\"cosin\"]",
@@ -179,7 +180,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
         (
             "split = \"random:0.7\"",
             "split = \"random:7\"",
-            "x.toml:11:9: split: expected \"temporal:0.8\", \"random:0.8\" (any share between 0 and 1) or \"last\", found \
+            "x.toml:11:9: split: expected \"temporal:0.8\", \"random:0.8\" (any fraction between 0 and 1) or \"last\", found \
              \"random:7\"",
         ),
         (
@@ -215,18 +216,10 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
         (
             "every = 5",
             "if_failed = \"nest\"",
-            "x.toml:19:13: if_failed: expected one of tell, next, found `nest` (did you mean `next`?)",
+            "x.toml:19:13: if_failed: expected one of report, next, tell, found `nest` (did you mean `next`?)",
         ),
-        (
-            "sweep = { factors = [5, 10] }",
-            "sweep = { factors = [5, 5] }",
-            "x.toml:29:25: factors: 5 is there twice",
-        ),
-        (
-            "sweep = { factors = [5, 10] }",
-            "sweep = { pi = [1] }",
-            "x.toml:30:8: pi is in `sweep` and in `grid`",
-        ),
+        ("sweep = { factors = [5, 10] }", "sweep = { factors = [5, 5] }", "x.toml:29:25: factors: 5 appears twice"),
+        ("sweep = { factors = [5, 10] }", "sweep = { pi = [1] }", "x.toml:30:8: pi is in `sweep` and in `grid`"),
         (
             "x = \"pi\"",
             "x = \"pie\"",
@@ -258,18 +251,15 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
 
 #[test]
 fn broken_toml_is_pointed_at_too() {
-    let message = mistake("title = \"x\"\ndata = [\"a\"\nseeds = 3\n");
+    let message = parse_error("title = \"x\"\ndata = [\"a\"\nseeds = 3\n");
     assert!(message.starts_with("x.toml:3:"), "{message}");
-    assert_eq!(
-        mistake("data = [\"a\"]\n[[model]]\nname = \"mostpop\""),
-        "x.toml:1:1: an experiment needs `title`"
-    );
+    assert_eq!(parse_error("data = [\"a\"]\n[[model]]\nname = \"mostpop\""), "x.toml:1:1: an experiment needs `title`");
 }
 
 #[test]
 fn a_grid_and_a_search_exclude_each_other() {
     let text = SHORT.replace("mostpop\"", "factors\"\ngrid = { pi = [1] }\nsearch = { trials = 5 }");
-    assert_eq!(mistake(&text), "x.toml:6:10: a [[model]] has a `grid` or a `search`, not both");
+    assert_eq!(parse_error(&text), "x.toml:6:10: a [[model]] has a `grid` or a `search`, not both");
 }
 
 #[test]
@@ -279,13 +269,10 @@ fn every_experiment_of_the_repository_can_be_read() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|ending| ending == "toml") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let wrong = if is_study(&text) {
-                Study::read(&path).err().map(|error| error.to_string())
-            } else {
-                Experiment::read(&path).err().map(|error| error.to_string())
-            };
-            assert_eq!(wrong, None);
+            match Experiment::read(&path) {
+                Ok((experiment, _)) => assert_eq!(experiment.warnings, [""; 0], "{}", path.display()),
+                Err(error) => panic!("{error}"),
+            }
             read += 1;
         }
     }

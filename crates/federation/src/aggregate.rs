@@ -1,8 +1,10 @@
 //! What a cohort sent, added up.
 
-use crate::aggregation::{Aggregation, BufferedRows, BufferedUpdates, CriteriaSums, RobustAggregator, clipping};
+use crate::aggregation::{
+    Aggregation, BufferedRows, BufferedUpdates, CriteriaSums, RobustAggregator, clipping,
+};
 use crate::privacy::QuantizedSum;
-use sottovoce_core::{SimdKernel, simd_dispatch, math};
+use sottovoce_core::{SimdKernel, math, simd_dispatch};
 use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::quantize::BucketOverflow;
 use sottovoce_protocol::{Layout, Rows, Update};
@@ -16,7 +18,7 @@ pub struct Aggregate {
     aggregation: Aggregation,
     /// By table, where the robust keeps rows until all are there.
     buffered_rows: Vec<BufferedRows>,
-    /// Where whole updates are kept until all are there.
+    /// Where whole updates are buffered until the round is complete.
     buffered_updates: BufferedUpdates,
     /// Where updates are weighed by what they say.
     criteria_sums: Option<Box<CriteriaSums>>,
@@ -26,7 +28,7 @@ pub struct Aggregate {
     pub updates: u64,
 }
 
-/// RowSums of one table's rows; rows that nobody sent are zero.
+/// Sums of one table's rows; rows that were not sent are zero.
 #[derive(Clone, Debug)]
 pub struct RowSums {
     cols: usize,
@@ -55,13 +57,24 @@ impl Aggregate {
             touched: Vec::new(),
         });
         let tables: Vec<RowSums> = sums.collect();
-        let buffered_rows =
-            if aggregation.robust().buffers_rows() { vec![BufferedRows::default(); tables.len()] } else { Vec::new() };
+        let buffered_rows = if aggregation.robust().buffers_rows() {
+            vec![BufferedRows::default(); tables.len()]
+        } else {
+            Vec::new()
+        };
         let weighed = aggregation.weighting().values() > 0 && !aggregation.buffers_updates();
         let criteria_sums = weighed.then(|| Box::new(CriteriaSums::new(layout, aggregation.weighting())));
         let buffered_updates = BufferedUpdates::default();
         let quantized = aggregation.quantized_sum().map(|protected| Box::new(QuantizedSum::new(protected)));
-        Self { tables, aggregation: aggregation.clone(), buffered_rows, buffered_updates, criteria_sums, quantized, updates: 0 }
+        Self {
+            tables,
+            aggregation: aggregation.clone(),
+            buffered_rows,
+            buffered_updates,
+            criteria_sums,
+            quantized,
+            updates: 0,
+        }
     }
 
     /// How updates are aggregated.
@@ -109,7 +122,11 @@ impl Aggregate {
             return self.buffered_updates.add(update, &self.aggregation);
         }
         if self.aggregation.robust().buffers_rows() {
-            return self.buffered_rows.iter_mut().zip(update.tables()).for_each(|(kept, rows)| kept.add(rows));
+            return self
+                .buffered_rows
+                .iter_mut()
+                .zip(update.tables())
+                .for_each(|(buffered, rows)| buffered.add(rows));
         }
         let robust = self.aggregation.robust();
         let whole = match robust {
@@ -119,7 +136,8 @@ impl Aggregate {
             _ => 1.0,
         };
         let criteria_sums = self.criteria_sums.as_mut();
-        let mut criteria_sums = criteria_sums.and_then(|criteria_sums| criteria_sums.begin(update).then_some(criteria_sums));
+        let mut criteria_sums =
+            criteria_sums.and_then(|criteria_sums| criteria_sums.begin(update).then_some(criteria_sums));
         for (table, (sums, rows)) in self.tables.iter_mut().zip(update.tables()).enumerate() {
             for (row, values) in rows.iter() {
                 let scale = match robust {
@@ -167,13 +185,13 @@ impl Aggregate {
 
     fn finish_rows(&mut self) {
         let robust = self.aggregation.robust();
-        for (sums, kept) in self.tables.iter_mut().zip(&mut self.buffered_rows) {
+        for (sums, buffered) in self.tables.iter_mut().zip(&mut self.buffered_rows) {
             let cols = sums.cols;
-            kept.sums(robust, cols, |row, updates, values| {
+            buffered.sums(robust, cols, |row, updates, values| {
                 sums.count(row, updates);
                 sums.add(row, values);
             });
-            kept.clear();
+            buffered.clear();
         }
     }
 
@@ -196,18 +214,18 @@ impl Aggregate {
         let Some(criteria_sums) = &mut self.criteria_sums else { return };
         let Some(mixture) = criteria_sums.mixture() else { return };
         for (table, sums) in self.tables.iter_mut().enumerate() {
-            for place in 0..sums.touched.len() {
-                let (row, cols) = (sums.touched[place] as usize, sums.cols);
+            for index in 0..sums.touched.len() {
+                let (row, cols) = (sums.touched[index] as usize, sums.cols);
                 let values = &mut sums.values[row * cols..][..cols];
-                let (weight, said) = criteria_sums.finish(&mixture, table, row, values);
-                sums.weigh(row, weight + (sums.counts[row] as f32 - said));
+                let (weight, reported) = criteria_sums.finish(&mixture, table, row, values);
+                sums.weigh(row, weight + (sums.counts[row] as f32 - reported));
                 criteria_sums.clear_row(table, row, cols);
             }
         }
         criteria_sums.clear_totals();
     }
 
-    /// Adds what another aggregate, and empties that.
+    /// Adds another aggregate and empties it.
     pub(crate) fn merge(&mut self, other: &mut Aggregate) {
         if self.updates == 0 {
             // To nothing yet: a sum never is a negative zero, which adding to zero would change.
@@ -226,8 +244,8 @@ impl Aggregate {
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
             merge_table(sums, others);
         }
-        for (kept, others) in self.buffered_rows.iter_mut().zip(&mut other.buffered_rows) {
-            kept.append(others);
+        for (buffered, others) in self.buffered_rows.iter_mut().zip(&mut other.buffered_rows) {
+            buffered.append(others);
         }
         self.buffered_updates.append(&mut other.buffered_updates);
         if let (Some(words), Some(others)) = (&mut self.quantized, &mut other.quantized) {
@@ -290,7 +308,7 @@ impl<const C: usize> SimdKernel for Adding<'_, C> {
     }
 }
 
-/// RowSums of one table, to be added to others and emptied; `C` as in [`Adding`].
+/// Sums of one table, to be added to others and emptied; `C` as in [`Adding`].
 struct Merging<'a, const C: usize> {
     sums: &'a mut RowSums,
     others: &'a mut RowSums,
@@ -363,7 +381,7 @@ impl RowSums {
         math::add_scaled(&mut self.values[row * values.len()..][..values.len()], scale, values);
     }
 
-    /// Says what a row's updates weigh, or some more of them.
+    /// Adds to the weight of a row's updates.
     fn weigh(&mut self, row: usize, weight: f32) {
         self.weights.resize(self.counts.len(), 0.0);
         self.weights[row] += weight;

@@ -53,7 +53,9 @@ pub enum BuildError {
     #[error(transparent)]
     Settings(#[from] ModelError),
     /// A setting of simulated devices.
-    #[error("setting {0} is about simulated devices or is their owners' to choose: a server has no say in it")]
+    #[error(
+        "setting {0} is about simulated devices or is their owners' to choose: a server has no say in it"
+    )]
     NotTheServers(String),
     /// There is no noise to be had.
     #[error("the machine gives no random numbers: {0}")]
@@ -87,11 +89,14 @@ impl FederationBuilder {
             why: "a server does not know how long histories are",
         })?;
         let devices = self.devices;
-        let population =
-            Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
+        let population = Population {
+            devices: (0..devices as u32).collect(),
+            interactions: devices.saturating_mul(share),
+        };
         let schedule = model.schedule(config.cohort(), &population);
         let root = streams::root(self.seed, entry.info.name);
-        let start = model.init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
+        let start =
+            model.init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
         let mut criteria = config.aggregation.requests()?;
         let weighted: Vec<String> = criteria.iter().map(|request| request.name.clone()).collect();
         criteria.extend(self.criteria.iter().filter(|request| !weighted.contains(&request.name)).cloned());

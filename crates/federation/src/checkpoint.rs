@@ -38,7 +38,10 @@ impl Federation {
             )));
         }
         if partial_epoch >= self.schedule.rounds as u64 {
-            return Err(unfit(format!("{partial_epoch} rounds of an epoch that has {}", self.schedule.rounds)));
+            return Err(unfit(format!(
+                "{partial_epoch} rounds of an epoch that has {}",
+                self.schedule.rounds
+            )));
         }
         let [clock] = take_reals(from)?;
         self.clock = clock;

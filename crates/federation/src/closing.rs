@@ -25,7 +25,7 @@ impl RoundRules {
     }
 }
 
-/// A round under way. It has no clock: it is told of what happened, in order of time, in seconds since the round began.
+/// A round under way. It has no clock: events are passed to it in order of time, in seconds since the round began.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Closing {
     wanted: usize,

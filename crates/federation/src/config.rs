@@ -126,7 +126,10 @@ impl FederationConfig {
     pub(crate) fn is_of_devices(key: &str) -> bool {
         let owners = OwnerConfig::default().schema();
         let participation = SimulatedParticipation::default().schema();
-        owners.iter().chain(&participation).any(|setting| setting.key == key || setting.aliases.contains(&key))
+        owners
+            .iter()
+            .chain(&participation)
+            .any(|setting| setting.key == key || setting.aliases.contains(&key))
     }
 
     /// The cohort that was asked for, if one was.

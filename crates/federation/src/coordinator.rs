@@ -1,15 +1,15 @@
 //! The server's half of a federation, whether its devices are simulated or real.
 //!
-//! A round goes so: [`draw`](Coordinator::draw) a cohort, tell it the [`terms`](Coordinator::terms), let it have the
-//! [`offer`](Coordinator::offer), add up what it sends, and [`apply`](Coordinator::apply) the sum, or
+//! A round: [`draw`](Coordinator::draw) a cohort, send it the [`terms`](Coordinator::terms), let it download the
+//! [`offer`](Coordinator::offer), add up its updates, and [`apply`](Coordinator::apply) the sum, or
 //! [`skip`](Coordinator::skip) the round if too little came. Nothing here waits, reads a clock or sends anything.
 
 use crate::announcement::RoundAnnouncement;
 use crate::downloads::ModelDistribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
-    Cohort, Aggregate, Aggregation, Downloads, SelectedCohort, FederationError, PrivacyEngine, Offer, RoundRules, CohortSelector,
-    PrivacySpent, Strategy, OrderedAggregator,
+    Aggregate, Aggregation, Cohort, CohortSelector, Downloads, FederationError, Offer, OrderedAggregator,
+    PrivacyEngine, PrivacySpent, RoundRules, SelectedCohort, Strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
@@ -18,7 +18,7 @@ use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// Server model, strategy, and the rules by which devices are asked.
+/// The shared model, the strategy, and the rules by which cohorts are drawn.
 pub struct Coordinator {
     pub(crate) strategy: Box<dyn Strategy>,
     cohort: Cohort,
@@ -66,14 +66,14 @@ impl Coordinator {
         self
     }
 
-    /// The same with updates added up so.
+    /// The same with another aggregation.
     #[must_use]
     pub fn with_aggregation(mut self, aggregation: Aggregation) -> Self {
         self.aggregation = aggregation;
         self
     }
 
-    /// The same with updates protected so.
+    /// The same with a privacy engine.
     ///
     /// # Errors
     /// If the layers do not go together or with how updates are added up, or leave no room for so many devices.
@@ -83,7 +83,7 @@ impl Coordinator {
         Ok(self)
     }
 
-    /// Takes up how the privacy_engine protects updates, from the next round on.
+    /// Applies the privacy engine's configuration, from the next round on.
     fn protect(&mut self) -> Result<(), FederationError> {
         let Some(privacy_engine) = &self.privacy_engine else { return Ok(()) };
         if let Some(sum) = privacy_engine.quantized_sum(&self.layout)? {
@@ -108,15 +108,17 @@ impl Coordinator {
         self.privacy_engine.as_ref().is_some_and(PrivacyEngine::is_anonymous)
     }
 
-    /// These devices took part in the round: to be said before [`apply`](Self::apply).
+    /// Records that these devices took part in the round; call it before [`apply`](Self::apply).
     ///
     /// # Errors
-    /// If the accountant of differential privacy cannot be kept.
+    /// If the privacy accountant fails.
     pub fn record_participants(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
-        self.privacy_engine.as_mut().map_or(Ok(()), |privacy_engine| privacy_engine.record_participants(cohort))
+        self.privacy_engine
+            .as_mut()
+            .map_or(Ok(()), |privacy_engine| privacy_engine.record_participants(cohort))
     }
 
-    /// What was spent of differential privacy so far, if there is any.
+    /// The differential privacy spent so far, if there is any.
     pub fn privacy_spent(&self) -> Option<PrivacySpent> {
         self.privacy_engine.as_ref().and_then(PrivacyEngine::spent)
     }
@@ -130,7 +132,7 @@ impl Coordinator {
         Ok(self)
     }
 
-    /// Says who may be asked from now on, ascending, all as likely.
+    /// Sets which devices may be asked from now on, ascending, all with the same probability.
     pub fn ask_among(&mut self, devices: Vec<u32>) {
         self.selector = CohortSelector::new(devices);
     }
@@ -204,20 +206,28 @@ impl Coordinator {
 
     /// The cohort of the next round, of devices that can be reached.
     pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> SelectedCohort<'_> {
-        self.draw_attempt(0, reachable)
+        self.draw_attempt(0, Some(reachable))
     }
 
-    /// One attempt at the cohort of the next round. The only place where cohorts are drawn, simulated or deployed.
-    pub(crate) fn draw_attempt(&mut self, attempt: u64, reachable: &dyn Fn(u32) -> bool) -> SelectedCohort<'_> {
+    /// One attempt at the cohort of the next round; without a condition every device can be reached. The only place where
+    /// cohorts are drawn, simulated or deployed.
+    pub(crate) fn draw_attempt(
+        &mut self,
+        attempt: u64,
+        reachable: Option<&dyn Fn(u32) -> bool>,
+    ) -> SelectedCohort<'_> {
         // Sums have room for so many devices; more would all have to be turned away.
         let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
         let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
         let (ask, rng) = (self.rules.ask(self.wanted()).min(room), self.randomness());
-        self.selector.draw_reachable(ask, &mut rng.stream(streams::COHORT, attempt), reachable)
+        let rng = &mut rng.stream(streams::COHORT, attempt);
+        match reachable {
+            Some(reachable) => self.selector.draw_reachable(ask, rng, reachable),
+            None => SelectedCohort { cohort: self.selector.draw(ask, rng), unavailable: 0 },
+        }
     }
 
-
-    /// Who may be asked.
+    /// The devices that may be asked.
     pub(crate) fn population(&self) -> &[u32] {
         self.selector.population()
     }
@@ -247,18 +257,18 @@ impl Coordinator {
         Offer::new(&self.distribution, &self.shared, &self.layout)
     }
 
-    /// Goes on to the next round with the shared model as it is.
+    /// Moves to the next round with the shared model as it is.
     pub fn skip(&mut self) {
         let round = RoundId(self.round().0 + 1);
         self.announcement.set_round(round);
     }
 
-    /// Goes on with this round, as found in a record.
+    /// Continues with this round, as found in a record.
     pub fn set_round(&mut self, round: RoundId) {
         self.announcement.set_round(round);
     }
 
-    /// Takes in what a round aggregate: the next version of the shared model. The round's number stays.
+    /// Applies a round's aggregate: the next version of the shared model. The round's number stays.
     ///
     /// # Errors
     /// If the shared model is no longer finite, or cannot be sent.
@@ -295,7 +305,7 @@ impl Coordinator {
         self.save_memory(out)
     }
 
-    /// Writes what there is to remember beside the shared model and the round's number.
+    /// Writes the state beside the shared model and the round's number.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -305,7 +315,7 @@ impl Coordinator {
         self.privacy_engine.as_ref().map_or(Ok(()), |privacy_engine| privacy_engine.save(out))
     }
 
-    /// Takes back what [`save`](Self::save) wrote, of a coordinator made alike. After an error this one is of no use.
+    /// Restores what [`save`](Self::save) wrote, from a coordinator with the same settings. After an error this one is unusable.
     ///
     /// # Errors
     /// If it cannot be read, or is of another kind of federation.
@@ -321,7 +331,7 @@ impl Coordinator {
         self.restore_memory(ModelVersion(version), from)
     }
 
-    /// Goes on with a version of the shared model that was kept elsewhere, and what
+    /// Continues from a version of the shared model that was stored elsewhere, and what
     /// [`save_memory`](Self::save_memory) wrote with it.
     ///
     /// # Errors
@@ -337,8 +347,8 @@ impl Coordinator {
         self.restore_memory(version, memory)
     }
 
-    /// Goes back to an earlier version, which gets a number of its own. Devices hold nothing that could be caught up from,
-    /// rounds go on counting, and what was spent of differential privacy stays spent: it was published.
+    /// Returns to an earlier version under a new number. Devices then download the whole model, round numbers continue, and the
+    /// privacy budget that was spent stays spent: the models were published.
     ///
     /// # Errors
     /// As [`resume`](Self::resume).

@@ -1,7 +1,7 @@
 //! The devices' side of downloads in the simulator: which version each device has, and what the next one costs.
 
 use crate::state::{put_u64s, take_numbers, take_u64s, unfit};
-use crate::{Delivery, FederationError, DownloadMessage, Offer};
+use crate::{Delivery, DownloadMessage, FederationError, Offer};
 use sottovoce_protocol::{ModelVersion, SharedModel, codec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -71,7 +71,8 @@ impl DeviceVersions {
         delivery: Delivery,
     ) -> Result<(DownloadCosts, Option<SharedModel>), FederationError> {
         let whole = offer.bytes(&DownloadMessage::Whole);
-        let mut costs = DownloadCosts { whole, by_version: BTreeMap::new(), current: held(offer.model().version) };
+        let mut costs =
+            DownloadCosts { whole, by_version: BTreeMap::new(), current: held(offer.model().version) };
         if offer.by_rows() {
             self.versions.resize(devices, 0);
             let present: BTreeSet<HeldVersion> =

@@ -6,7 +6,9 @@ use crate::ordered_reduce::{OrderedReduce, WorkerPool};
 use crate::partition::Partition;
 use crate::state::{put_f32s, take_f32s};
 use crate::worker::{DeviceSlab, SimulatedRound, Worker};
-use crate::{Aggregate, Disclosure, FederationError, HistorySource, Offer, Recorder, RoundRules, SimulatedFigures};
+use crate::{
+    Aggregate, Disclosure, FederationError, HistorySource, Offer, Recorder, RoundRules, SimulatedFigures,
+};
 use sottovoce_client::{Buffers, Round, streams};
 use sottovoce_core::Rng;
 use sottovoce_models::federated::DynClient;
@@ -28,9 +30,9 @@ pub struct ParticipationStats {
     pub dropped: u64,
     /// Devices that trained and sent an update.
     pub sent: u64,
-    /// Devices whose update came when the round was over, and was thrown away.
+    /// Devices whose update came after the round was over and was discarded.
     pub late: u64,
-    /// Samples they learnt from.
+    /// Samples they trained on.
     pub samples: u64,
     /// Sum of the samples' losses; a real server does not see it.
     pub loss: f64,
@@ -40,7 +42,7 @@ pub struct ParticipationStats {
     pub bytes: u64,
     /// Bytes of the shared model that were sent to those who trained, as encoded.
     pub downloaded: u64,
-    /// Virtual seconds that it took, waiting for somebody to ask included.
+    /// Virtual seconds that it took, including the wait until devices were available.
     pub seconds: f64,
 }
 

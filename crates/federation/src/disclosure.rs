@@ -1,4 +1,4 @@
-//! What the owners of a simulated population let leave their devices.
+//! The disclosure policies of a simulated population.
 
 use crate::{FederationError, PiSpread};
 use sottovoce_client::streams;
@@ -16,21 +16,20 @@ fn draw_pi(spread: PiSpread, mean: f64, rng: &mut Rng) -> f64 {
     }
 }
 
-/// The policies of a population: one for everybody, but for pi, which may be each owner's own, and for owners who keep
-/// figures to themselves.
+/// The policies of a population: the same for all users, except pi, which may differ, and that some users report nothing.
 #[derive(Clone, Debug)]
 pub struct Disclosure {
     policy: Policy,
     /// One a device; empty if all have the policy's.
     own: Vec<f32>,
-    /// Owners who let nothing be reported; empty if all do as the policy says.
+    /// Users who report nothing; empty if all follow the policy.
     silent: Vec<bool>,
-    /// What is drawn once for each owner comes from here.
+    /// The run's root.
     rng: Rng,
 }
 
 impl Disclosure {
-    /// The same policy for everybody.
+    /// The same policy for all users.
     pub fn same(policy: Policy, rng: &Rng) -> Self {
         Self { policy, own: Vec::new(), silent: Vec::new(), rng: rng.clone() }
     }
@@ -42,7 +41,7 @@ impl Disclosure {
         Self { own, ..Self::same(policy, rng) }
     }
 
-    /// The same with figures that a round asks for reported by this share of owners, and by no others.
+    /// The same with what a round asks for reported by this fraction of users only.
     #[must_use]
     pub fn reporting(mut self, share: f64, devices: usize, rng: &Rng) -> Self {
         (self.policy.samples, self.policy.criteria) = (true, Reportable::All);
@@ -56,13 +55,13 @@ impl Disclosure {
         self.own.get(device as usize).map_or(self.policy.pi(), |&pi| f64::from(pi))
     }
 
-    /// Whether somebody keeps some of what they have at home for good.
+    /// Whether some user always withholds some items.
     pub(crate) fn withholds_items(&self) -> bool {
         let some = self.own.iter().any(|&pi| pi < 1.0) && self.policy.disclosure == DisclosureMode::Fixed;
         some || self.policy.withholds_items()
     }
 
-    /// Of everybody what they do not keep at home for good.
+    /// All users' items that are disclosed, with fixed disclosure.
     pub(crate) fn disclosed_histories(&self, people: &Histories) -> Result<Histories, FederationError> {
         let (rated, timed) = (!people.ratings().is_empty(), !people.times().is_empty());
         let mut all = HistoriesBuilder::new(people.catalog_size(), rated, timed);
@@ -71,10 +70,10 @@ impl Disclosure {
             let device = user as u32;
             self.become_of(device, &mut policy)?;
             let fixed = self.fixed_seed(device, &policy);
-            for (place, &item) in people.of(user).iter().enumerate() {
+            for (index, &item) in people.of(user).iter().enumerate() {
                 if !policy.withholds_items() || policy.discloses(item, fixed) {
-                    let rating = people.ratings_of(user).get(place).copied().unwrap_or_default();
-                    let time = people.times_of(user).get(place).copied().unwrap_or_default();
+                    let rating = people.ratings_of(user).get(index).copied().unwrap_or_default();
+                    let time = people.times_of(user).get(index).copied().unwrap_or_default();
                     let pushed = all.push(item, rating, time);
                     debug_assert!(pushed.is_ok(), "items of the same catalog");
                 }
@@ -84,20 +83,22 @@ impl Disclosure {
         Ok(all.finish())
     }
 
-    /// What is drawn once for good of what leaves a device; nothing where its policy does not ask for it.
+    /// Decides which items a device discloses, once for all rounds; 0 where its policy does not need it.
     fn fixed_seed(&self, device: u32, policy: &Policy) -> u64 {
         match policy.disclosure {
-            DisclosureMode::Fixed if policy.pi() < 1.0 => self.rng.stream(streams::FIXED_DISCLOSURE, u64::from(device)).next_u64(),
+            DisclosureMode::Fixed if policy.pi() < 1.0 => {
+                self.rng.stream(streams::FIXED_DISCLOSURE, u64::from(device)).next_u64()
+            }
             _ => 0,
         }
     }
 
-    /// A policy to be made each device's in turn by [`become_of`](Self::become_of).
+    /// A policy that [`become_of`](Self::become_of) changes into each device's in turn.
     pub(crate) fn policy(&self) -> Policy {
         self.policy.clone()
     }
 
-    /// Makes a policy this device's.
+    /// Changes a policy into this device's.
     pub(crate) fn become_of(&self, device: u32, policy: &mut Policy) -> Result<(), FederationError> {
         if let Some(&silent) = self.silent.get(device as usize) {
             policy.samples = !silent;
@@ -113,9 +114,10 @@ impl Disclosure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sottovoce_models::settings::Choice as _;
 
     #[test]
-    fn the_mean_stays_and_the_spread_is_what_was_asked_for() {
+    fn spreads_keep_the_mean() {
         let of = |how, mean| {
             let disclosure = Disclosure::spread(Policy::new(mean).unwrap(), how, 4000, &Rng::new(1));
             (0..4000).map(|device| disclosure.pi(device)).collect::<Vec<_>>()

@@ -21,7 +21,7 @@ pub struct Downloads {
     /// Whether a device gets only the rows that changed since the version it has. With [`ValueEncoding::I8Table`], whose
     /// rows share one scale, it gets all rows anyway.
     pub differences: bool,
-    /// With differences: a row none of whose values moved by more than this share of the row's largest waits.
+    /// With differences: a row none of whose values moved by more than this fraction of the row's largest waits.
     pub min_change: f32,
 }
 
@@ -36,7 +36,7 @@ impl Downloads {
     }
 }
 
-/// Versions for which the server can tell what changed since. It keeps a checksum for each, and no model.
+/// Versions since which the server knows what changed. It stores a checksum of each, and no model.
 const WINDOW: usize = 1024;
 
 /// The server's knowledge of what devices hold.
@@ -102,7 +102,7 @@ impl ModelDistribution {
             return round_all(self.how.values, &mut held.parameters);
         }
         let tables = held.parameters.tables_mut().iter_mut().zip(shared.parameters.tables());
-        for (place, ((held, shared_table), sums)) in tables.zip(changed.tables()).enumerate() {
+        for (index, ((held, shared_table), sums)) in tables.zip(changed.tables()).enumerate() {
             for (row, ..) in sums.rows() {
                 let target = shared_table.row(row);
                 if waits(held.row(row), target, self.how.min_change) {
@@ -110,10 +110,10 @@ impl ModelDistribution {
                 }
                 self.row.clear();
                 self.row.extend_from_slice(target);
-                round(self.how.values, &mut self.row, target.len(), place)?;
+                round(self.how.values, &mut self.row, target.len(), index)?;
                 if self.row != held.row(row) {
                     held.row_mut(row).copy_from_slice(&self.row);
-                    self.since[place][row] = shared.version.0;
+                    self.since[index][row] = shared.version.0;
                 }
             }
         }
@@ -142,7 +142,7 @@ impl ModelDistribution {
         self.since.iter_mut().try_for_each(|since| take_u64s(from, since))?;
         let [length] = take_numbers(from)?;
         if length > WINDOW as u64 {
-            return Err(unfit(format!("{length} versions, of which at most {WINDOW} are kept")));
+            return Err(unfit(format!("{length} versions, of which at most {WINDOW} are stored")));
         }
         self.checksums.clear();
         for _ in 0..length {
@@ -173,9 +173,9 @@ impl ModelDistribution {
 }
 
 fn round_all(values: ValueEncoding, parameters: &mut Parameters) -> Result<(), FederationError> {
-    for (place, table) in parameters.tables_mut().iter_mut().enumerate() {
+    for (index, table) in parameters.tables_mut().iter_mut().enumerate() {
         let cols = table.shape().cols as usize;
-        round(values, table.values_mut(), cols, place)?;
+        round(values, table.values_mut(), cols, index)?;
     }
     Ok(())
 }
@@ -221,7 +221,11 @@ pub enum DownloadMessage {
 }
 
 impl<'a> Offer<'a> {
-    pub(crate) fn new(distribution: &'a ModelDistribution, shared: &'a SharedModel, layout: &'a Layout) -> Self {
+    pub(crate) fn new(
+        distribution: &'a ModelDistribution,
+        shared: &'a SharedModel,
+        layout: &'a Layout,
+    ) -> Self {
         Self { model: distribution.held(shared), distribution, layout }
     }
 

@@ -1,9 +1,9 @@
 //! What can go wrong in a federation.
 
 use crate::{AggregationError, HistoryFileError, ProtectedAggregationError, WeightsError};
+use sottovoce_client::Declined;
 use sottovoce_privacy::PrivacyError;
 use sottovoce_privacy::dp::DpError;
-use sottovoce_client::Declined;
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError};
 use std::fmt;
 use thiserror::Error;
@@ -42,7 +42,7 @@ pub enum FederationError {
         /// What was wrong.
         reason: String,
     },
-    /// Nobody can be asked any more.
+    /// No device can be reached any more.
     #[error("round {round}: no device can be reached, neither now ({at:.0} s after the start) nor later")]
     Nobody {
         /// The round, from 0.
@@ -89,19 +89,19 @@ pub enum FederationError {
     Criterion {
         /// Its name.
         name: String,
-        /// What is lacking.
+        /// What is missing.
         why: &'static str,
     },
-    /// A guard that does not know weights.
+    /// A robust aggregator that does not support weights.
     #[error(transparent)]
     Aggregation(#[from] AggregationError),
-    /// A guard or a weighting for updates that are protected.
+    /// A robust aggregator or a weighting for protected updates.
     #[error(transparent)]
     ProtectedAggregationError(#[from] ProtectedAggregationError),
-    /// CriteriaSums that do not go together.
+    /// Privacy layers that do not go together.
     #[error(transparent)]
     Protection(#[from] PrivacyError),
-    /// PrivacyAccountant that cannot be kept.
+    /// The privacy accountant failed.
     #[error(transparent)]
     PrivacyAccountant(#[from] DpError),
     /// A sum that could not be opened or read.
@@ -112,7 +112,7 @@ pub enum FederationError {
         /// What is wrong.
         reason: String,
     },
-    /// Differential privacy that is used up.
+    /// The privacy budget is spent.
     #[error("{0}")]
     Budget(String),
     /// The file that histories are in.
@@ -135,16 +135,16 @@ pub enum FederationError {
     /// The round's terms cannot be sent.
     #[error(transparent)]
     Terms(#[from] TermsError),
-    /// A policy that is none.
+    /// An invalid policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The server's own mistake: devices that got to a version in different ways do not hold the same.
+    /// A bug in the server: devices that downloaded a version in different ways hold different models.
     #[error("devices that have version {version} do not hold the same model")]
     Parted {
         /// The version.
         version: u64,
     },
-    /// The simulator's own mistake: bytes were counted that were not sent.
+    /// A bug in the simulator: bytes were counted that were not sent.
     #[error("a download was counted as {counted} bytes and had {sent}")]
     Counted {
         /// Bytes counted.
@@ -152,7 +152,7 @@ pub enum FederationError {
         /// Bytes encoded.
         sent: u64,
     },
-    /// The wire format's own mistake: what was encoded cannot be decoded.
+    /// A bug in the wire format: what was encoded cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }

@@ -3,8 +3,8 @@
 use crate::devices::RoundCall;
 use crate::selection::select_cohort;
 use crate::{
-    Aggregate, Aggregation, Coordinator, Downloads, FederationError, Offer, ParticipationStats, Population, PrivacyEngine,
-    PrivacySpent, RoundRules, RowUpdates, Schedule, SimulatedDevices, Strategy,
+    Aggregate, Aggregation, Coordinator, Downloads, FederationError, Offer, ParticipationStats, Population,
+    PrivacyEngine, PrivacySpent, RoundRules, RowUpdates, Schedule, SimulatedDevices, Strategy,
 };
 use sottovoce_core::Rng;
 use sottovoce_protocol::{CriterionRequest, ModelSpec, Parameters, TermsDraft, ValueEncoding};
@@ -22,7 +22,7 @@ pub struct EpochReport {
 }
 
 impl EpochReport {
-    /// Mean loss of the samples before each step; `None` if nobody learnt.
+    /// Mean loss of the samples before each step; `None` if no device trained.
     pub fn loss(&self) -> Option<f64> {
         (self.participation.samples > 0).then(|| self.participation.loss / self.participation.samples as f64)
     }
@@ -49,11 +49,11 @@ pub struct Setup {
     pub model: ModelSpec,
     /// How devices write the values they send.
     pub values: ValueEncoding,
-    /// Whether devices are asked how many samples they learnt from.
+    /// Whether devices are asked how many samples they trained on.
     pub samples: bool,
-    /// What else they are asked to say of themselves.
+    /// Criteria that devices are asked for.
     pub criteria: Vec<CriterionRequest>,
-    /// Mean loss of a sample for a model that guesses.
+    /// Mean loss of a sample for a model that knows nothing.
     pub baseline_loss: f64,
 }
 
@@ -97,7 +97,7 @@ impl Federation {
         self
     }
 
-    /// The same with updates added up so.
+    /// The same with another aggregation.
     #[must_use]
     pub fn with_aggregation(mut self, aggregation: Aggregation) -> Self {
         self.coordinator = self.coordinator.with_aggregation(aggregation);
@@ -105,7 +105,7 @@ impl Federation {
         self
     }
 
-    /// The same with updates protected so.
+    /// The same with a privacy engine.
     ///
     /// # Errors
     /// If the layers do not go together or with how updates are added up.
@@ -117,7 +117,7 @@ impl Federation {
         Ok(self)
     }
 
-    /// What was spent of differential privacy so far, if there is any.
+    /// The differential privacy spent so far, if there is any.
     pub fn privacy_spent(&self) -> Option<PrivacySpent> {
         self.coordinator.privacy_spent()
     }
@@ -243,7 +243,8 @@ impl Federation {
         match report.loss() {
             Some(loss) if loss.is_nan() || loss > DIVERGED * self.baseline_loss => {
                 let baseline = self.baseline_loss;
-                let what = format!("the mean loss is {loss:.2}, where a model that knows nothing has {baseline:.2}");
+                let what =
+                    format!("the mean loss is {loss:.2}, where a model that knows nothing has {baseline:.2}");
                 Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
             }
             _ => Ok(Some(report)),

@@ -1,8 +1,8 @@
 //! What simulated devices can say of themselves.
 
 use crate::FederationError;
-use sottovoce_core::{Catalog, Histories};
 use sottovoce_client::Figures;
+use sottovoce_core::{Catalog, Histories};
 use sottovoce_models::criteria;
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct SimulatedFigures {
 }
 
 impl SimulatedFigures {
-    /// Nothing beside what training tells.
+    /// Nothing beside what training gives.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,24 +1,35 @@
-//! Rounds: distribute, train, disclose, aggregate.
+//! The server's half of a round, and the simulator.
 //!
-//! A [`Coordinator`] is the server's half: a shared model, the rules by which devices are asked, and a [`Strategy`] that turns
-//! updates into the next shared model. It serves the real server and the simulator alike. A [`Federation`] is the simulator's
-//! loop: a coordinator, a [`Schedule`] (who is asked into a round, and how many rounds an epoch has), and a [`Fleet`] that carries
-//! a round to the devices and back. [`InProcess`] is the fleet of the simulator: it keeps many devices' private models in one slab and trains them
-//! on all cores. [`Downloads`] says how the shared model gets to devices, which train on what they then hold. Everything a
-//! device proposes passes its owner's disclosure policy ([`Disclosure`]), here as on a phone.
+//! A [`Coordinator`] is the server's half: it holds the shared model, draws cohorts, announces round terms, aggregates updates
+//! and applies a [`Strategy`]. The coordinator service and the simulator use the same one. A [`Federation`] is the
+//! simulator: a coordinator and [`SimulatedDevices`], which run the client's half of a round (`sottovoce-client`) for many
+//! devices on all cores. A [`Simulation`] makes a recommender of any federated model, and [`registry`] lists all models by
+//! name.
 //!
-//! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream,
-//! and a cohort is partition into parts that depend on its size only, whose sums are merged in order.
+//! The same seed gives the same bytes on any number of threads: each device and round draws from its own random stream, and
+//! a cohort is partitioned by its size alone, with partial sums merged in order. Simulated equals deployed: both draw the
+//! same numbers by the names in `sottovoce_client::streams`.
 //!
-//! The server's rules, [`CohortSelector`] (whom to ask) and [`Closing`] (when a round is over), do not know whether devices are
-//! simulated. Simulated ones have [`DeviceProfile`]: they may be away, slow or lost, on a virtual clock. A federation's state can
-//! be saved after any round and taken up again with the same bytes ([`Federation::save`]); an [`Observer`] is told of each
-//! round and epoch.
+//! Simulated devices have a [`DeviceProfile`]: they may be unavailable, slow or lost, on a virtual clock. A federation can be
+//! saved after any round and resumed with the same bytes ([`Federation::save`]). Histories may stay in a file
+//! ([`HistoryFile`]), so that memory does not bound the population. A [`Recorder`] is shown what the server sees.
 //!
-//! Histories may stay in a file ([`HistoryFile`]), of which each worker holds a block of people at a time, so that memory does
-//! not bound the population.
+//! ```
+//! use sottovoce_core::Histories;
+//! use sottovoce_federation::registry;
+//! use sottovoce_models::settings::Value;
+//! use sottovoce_models::{Fit, Quiet};
 //!
-//! [`registry`] lists all models: those trained in one place and those trained in a federation.
+//! let lists: Vec<Vec<u32>> = (0..20).map(|user| vec![user % 3, 3 + user % 2]).collect();
+//! let histories = Histories::from_lists(&lists, 6)?;
+//! let fpl = registry::find("fpl")?;
+//! let settings = fpl.settings([("epochs", Value::Integer(3)), ("pi", Value::Real(0.5))])?;
+//! let mut recommender = fpl.build(&settings);
+//! let summary = recommender.fit(&histories, &mut Fit::new(1, &mut Quiet))?;
+//! assert_eq!(summary.turnout.rounds, 3);
+//! assert!(summary.traffic.up > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod aggregate;
 mod aggregation;

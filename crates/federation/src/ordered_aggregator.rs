@@ -10,7 +10,7 @@ pub struct OrderedAggregator<'a> {
     partition: Partition,
     /// The part that is being added up.
     part: usize,
-    /// The first place in the cohort whose device may come next.
+    /// The first index in the cohort whose device may come next.
     next: usize,
     sums: Aggregate,
     all: Aggregate,
@@ -40,12 +40,13 @@ impl<'a> OrderedAggregator<'a> {
     /// # Errors
     /// If the device was not asked, or is out of order; then nothing is added.
     pub fn add(&mut self, device: u32, update: &Update) -> Result<(), OrderedAggregatorError> {
-        let place = self.cohort.binary_search(&device).map_err(|_| OrderedAggregatorError::NotAsked(device))?;
-        if place < self.next {
+        let index =
+            self.cohort.binary_search(&device).map_err(|_| OrderedAggregatorError::NotAsked(device))?;
+        if index < self.next {
             return Err(OrderedAggregatorError::Order(device));
         }
-        self.next = place + 1;
-        while place >= self.partition.part(self.part).end {
+        self.next = index + 1;
+        while index >= self.partition.part(self.part).end {
             self.merge_part();
         }
         self.sums.add(update);

@@ -1,7 +1,7 @@
 //! Putting the parts of a round together as they are finished, in their order.
 
 use crate::worker::Worker;
-use crate::{ParticipationStats, Aggregate, FederationError};
+use crate::{Aggregate, FederationError, ParticipationStats};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Working memory that no part uses at the moment. The last to be put back is the next to be taken: it is still in a near
@@ -32,7 +32,13 @@ impl<'a> OrderedReduce<'a> {
     /// Of so many parts, to be added `into` an empty sum.
     pub(crate) fn new(parts: usize, pool: WorkerPool, into: &'a mut Aggregate) -> Self {
         let waiting = (0..parts).map(|_| None).collect();
-        Self(Mutex::new(ReduceState { pool, waiting, next: 0, participation: Ok(ParticipationStats::default()), into }))
+        Self(Mutex::new(ReduceState {
+            pool,
+            waiting,
+            next: 0,
+            participation: Ok(ParticipationStats::default()),
+            into,
+        }))
     }
 
     /// What a part needs, if it is there.
@@ -61,7 +67,7 @@ impl<'a> OrderedReduce<'a> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who participation, or the first failure in the order of parts; and the working memory.
+    /// Participation, or the first failure in the order of parts; and the working memory.
     pub(crate) fn finish(self) -> (Result<ParticipationStats, FederationError>, WorkerPool) {
         let state = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         (state.participation, state.pool)
@@ -95,6 +101,8 @@ impl ReduceState<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sottovoce_client::Buffers;
+    use sottovoce_models::federated::{DynClient, Negatives, fpl};
     use sottovoce_protocol::{Keyed, Layout, Policy, Shape};
 
     fn layout() -> Layout {
@@ -102,11 +110,22 @@ mod tests {
     }
 
     fn worker() -> Worker {
-        Worker::new((), Policy::new(1.0).unwrap(), &layout())
+        let regularisation = fpl::Regularisation { user: 0.0, positive: 0.0, negative: 0.0 };
+        let (factors, negatives) = (1, Negatives::Papers);
+        let client = fpl::Client {
+            factors,
+            triples: 1,
+            learning_rate: 0.1,
+            regularisation,
+            init_deviation: 0.1,
+            negatives,
+        };
+        let buffers = Buffers::new(&DynClient::new(client), 3, &layout());
+        Worker::new(buffers, Policy::new(1.0).unwrap(), &layout())
     }
 
-    /// Parts finish in this order; those that fail say their number.
-    fn assembled(
+    /// Parts finish in this order; those that fail return their number as the round.
+    fn reduced(
         order: [usize; 4],
         failing: &[usize],
     ) -> (Result<ParticipationStats, FederationError>, WorkerPool, u64) {
@@ -120,29 +139,32 @@ mod tests {
                 Err(FederationError::Nobody { round: part as u64, at: 0.0 })
             } else {
                 // A sum of these three depends on their order.
-                Ok(ParticipationStats { loss: [1e16, 1.0, -1e16, 0.5][part], ..ParticipationStats::default() })
+                Ok(ParticipationStats {
+                    loss: [1e16, 1.0, -1e16, 0.5][part],
+                    ..ParticipationStats::default()
+                })
             };
             reduce.end(part, worker(), participation, sum);
         }
-        let (participation, spare) = reduce.finish();
-        (participation, spare, into.updates)
+        let (participation, pool) = reduce.finish();
+        (participation, pool, into.updates)
     }
 
     #[test]
-    fn parts_are_added_in_their_order_whichever_is_finished_first() {
+    fn parts_are_merged_in_order_whichever_finishes_first() {
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]] {
-            let (participation, spare, updates) = assembled(order, &[]);
+            let (participation, pool, updates) = reduced(order, &[]);
             assert_eq!((participation.unwrap().loss, updates), (1e16 + 1.0 - 1e16 + 0.5, 4));
-            assert!(spare.sums.iter().all(|sum| sum.updates == 0) && !spare.sums.is_empty());
+            assert!(pool.sums.iter().all(|sum| sum.updates == 0) && !pool.sums.is_empty());
         }
     }
 
     #[test]
-    fn the_first_failure_in_order_is_told() {
+    fn returns_the_first_failure_in_order() {
         for order in [[0, 1, 2, 3], [3, 2, 1, 0]] {
-            let (participation, spare, _) = assembled(order, &[1, 3]);
+            let (participation, pool, _) = reduced(order, &[1, 3]);
             assert!(matches!(participation, Err(FederationError::Nobody { round: 1, .. })));
-            assert!(spare.sums.iter().all(|sum| sum.updates == 0));
+            assert!(pool.sums.iter().all(|sum| sum.updates == 0));
         }
     }
 }

@@ -41,7 +41,7 @@ impl Partition {
         self.parts
     }
 
-    /// The places in the cohort of a part.
+    /// The indices in the cohort of a part.
     pub(crate) fn part(self, part: usize) -> Range<usize> {
         self.start(part)..self.start(part + 1)
     }

@@ -3,11 +3,11 @@
 use crate::Aggregate;
 use sottovoce_protocol::{Parameters, Update};
 
-/// Is disclosed what a round tells the server, as the server would see it. It looks, and changes nothing.
+/// Sees what the server sees of a round. It changes nothing.
 ///
 /// [`begin`](Self::begin) and [`sum`](Self::sum) are called on the thread that runs the rounds, before and after all of a
 /// round's uploads. [`upload`](Self::upload) and [`sealed`](Self::sealed) are called from several threads at once, in no
-/// particular order within a round, once a device: what is kept must not depend on that order.
+/// particular order within a round, once a device: what is recorded must not depend on that order.
 pub trait Recorder: Send + Sync {
     /// A round begins: its number, from 0, the shared model that devices are given, and who is asked.
     fn begin(&self, round: u64, shared: &Parameters, cohort: &[u32]);
@@ -15,7 +15,7 @@ pub trait Recorder: Send + Sync {
     /// An upload that came in time and that the server can read.
     fn upload(&self, round: u64, device: u32, update: &Update);
 
-    /// An upload that came in time and that the server cannot read: it is told who sent it.
+    /// An upload that came in time and that the server cannot read; it knows which device sent it.
     fn sealed(&self, round: u64, device: u32);
 
     /// What all uploads of a round come to.

@@ -14,33 +14,51 @@ use sottovoce_models::federated::{self, Entry, ModelInfo};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{ModelError, Recommender, central};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 pub use sottovoce_models::federated::{RegisterError, register};
 
-fn model(entry: &Entry) -> Model {
+/// Models are few and live as long as the program.
+static FEDERATED: RwLock<Vec<&'static Model>> = RwLock::new(Vec::new());
+static CENTRAL: LazyLock<Vec<Model>> =
+    LazyLock::new(|| central::MODELS.iter().map(|model| model.model()).collect());
+
+fn model(entry: &Entry) -> &'static Model {
+    let mut known = FEDERATED.write().unwrap_or_else(PoisonError::into_inner);
+    match known.iter().find(|model| model.name == entry.info.name) {
+        Some(model) => model,
+        None => {
+            known.push(Box::leak(Box::new(build(entry))));
+            known[known.len() - 1]
+        }
+    }
+}
+
+fn build(entry: &Entry) -> Model {
     let ModelInfo { name, title, summary, paper } = entry.info;
     let mut schema = entry.schema();
     schema.extend(FederationConfig::schema_for(&entry.epochs));
     let entry = *entry;
-    Model::new([name, title, summary, paper], schema, move |settings| Box::new(Simulation::new(&entry, settings)))
+    Model::new([name, title, summary, paper], schema, move |settings| {
+        Box::new(Simulation::new(&entry, settings))
+    })
 }
 
 /// The federated models, in the order in which they are shown.
-pub fn federated() -> Vec<Model> {
+pub fn federated() -> Vec<&'static Model> {
     federated::all().iter().map(model).collect()
 }
 
 /// All models, in the order in which they are shown.
-pub fn all() -> Vec<Model> {
-    central::MODELS.iter().map(|model| model.model()).chain(federated()).collect()
+pub fn all() -> Vec<&'static Model> {
+    CENTRAL.iter().chain(federated()).collect()
 }
 
 /// The model of this name.
 ///
 /// # Errors
 /// If there is none; the message names the nearest.
-pub fn find(name: &str) -> Result<Model, ModelError> {
+pub fn find(name: &str) -> Result<&'static Model, ModelError> {
     find_in(&all(), name)
 }
 
@@ -49,13 +67,17 @@ pub fn is_federated(name: &str) -> bool {
     federated::find(name).is_ok()
 }
 
-/// A simulation of a federated model; `None` for models that are trained in one place.
+/// A simulation of a federated model; `None` for centralised models.
 pub fn simulation(name: &str, settings: &Settings) -> Option<Simulation> {
     federated::find(name).ok().map(|entry| Simulation::new(&entry, settings))
 }
 
-/// A federated model whose training shows a recorder what its server sees; `None` for models that are trained in one place.
-pub fn recorded(name: &str, settings: &Settings, recorder: Arc<dyn Recorder>) -> Option<Box<dyn Recommender>> {
+/// A federated model whose training shows a recorder what its server sees; `None` for centralised models.
+pub fn recorded(
+    name: &str,
+    settings: &Settings,
+    recorder: Arc<dyn Recorder>,
+) -> Option<Box<dyn Recommender>> {
     Some(Box::new(simulation(name, settings)?.with_recorder(recorder)))
 }
 
@@ -67,9 +89,18 @@ mod tests {
     fn finds_models_by_unique_names() {
         let all = all();
         for (index, model) in all.iter().enumerate() {
-            assert!(all[..index].iter().all(|other| other.name != model.name), "{} is listed twice", model.name);
+            assert!(
+                all[..index].iter().all(|other| other.name != model.name),
+                "{} is listed twice",
+                model.name
+            );
             let federated = federated().iter().any(|each| each.name == model.name);
-            assert_eq!(simulation(model.name, &model.settings([]).unwrap()).is_some(), federated, "{}", model.name);
+            assert_eq!(
+                simulation(model.name, &model.settings([]).unwrap()).is_some(),
+                federated,
+                "{}",
+                model.name
+            );
         }
         assert_eq!(find("bpr-mf").unwrap().title, "BPR-MF");
     }

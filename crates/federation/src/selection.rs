@@ -20,12 +20,12 @@ pub(crate) fn select_cohort(
     now: f64,
 ) -> Result<ReachableCohort, FederationError> {
     let Some(reachability) = reachability else {
-        server.draw_attempt(0, &|_| true);
+        server.draw_attempt(0, None);
         return Ok(ReachableCohort { unavailable: 0, waited: 0.0 });
     };
     let (mut at, mut unavailable) = (now, 0);
     for attempt in 0..ATTEMPTS {
-        let drawn = server.draw_attempt(attempt, &|device| reachability.wait(device, at) == Some(0.0));
+        let drawn = server.draw_attempt(attempt, Some(&|device| reachability.wait(device, at) == Some(0.0)));
         unavailable += drawn.unavailable;
         if !drawn.cohort.is_empty() || server.population().is_empty() {
             return Ok(ReachableCohort { unavailable, waited: at - now });

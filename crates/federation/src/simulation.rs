@@ -4,8 +4,8 @@ use crate::config::FederationConfig;
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
-    EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine, Recorder, Setup,
-    SimulatedDevices, SimulatedFigures, strategy,
+    Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population,
+    PrivacyEngine, Recorder, Setup, SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Histories, Rng};
@@ -32,6 +32,7 @@ pub struct Simulation {
     client: DynClient,
     state: State,
     recorder: Option<Arc<dyn Recorder>>,
+    delivery: Delivery,
 }
 
 /// Where the model is.
@@ -58,13 +59,20 @@ impl Simulation {
         let model = entry.configure(settings);
         let (client, config) = (model.client(None), FederationConfig::read(settings));
         let state = State::Trained(TrainedModel::default());
-        Self { info: entry.info, model, config, client, state, recorder: None }
+        Self { info: entry.info, model, config, client, state, recorder: None, delivery: Delivery::default() }
     }
 
     /// The same with a recorder that is shown what the server sees.
     #[must_use]
     pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
+        self
+    }
+
+    /// The same with another way in which models and updates travel; the result is the same.
+    #[must_use]
+    pub fn with_delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
         self
     }
 
@@ -132,6 +140,7 @@ impl Simulation {
         )?;
         check_dp_sgd(self.info.name, &client, engine.as_ref())?;
         let simulated = SimulatedDevices::new(client, train, start.layout(), disclosure, &root)
+            .with_delivery(self.delivery)
             .with_device_profile(profile)
             .with_figures(figures)
             .with_recorder(self.recorder.clone());
@@ -155,7 +164,7 @@ impl Simulation {
         Ok((federation, model.vectors_per_epoch(&traffic)))
     }
 
-    /// Takes the facts of a catalog.
+    /// Sets the facts of a catalog.
     fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
         self.model.set_features(catalog)?;
         self.client = self.model.client(None);
@@ -172,17 +181,19 @@ impl Simulation {
         self.set_features(fit.catalog)?;
         if train.catalog_size() == 0 {
             let private = vec![0.0; train.users() * self.client.private_values()];
-            self.state = State::Trained(TrainedModel { private, histories: train, ..TrainedModel::default() });
+            self.state =
+                State::Trained(TrainedModel { private, histories: train, ..TrainedModel::default() });
             return Ok(Summary::default());
         }
-        let (federation, vectors) = self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
+        let (federation, vectors) =
+            self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
         self.state = State::Training(Box::new(federation));
         let summary = self.train(vectors, fit);
         self.finish_training();
         summary
     }
 
-    /// Ends training: keeps the model and lets the rest go.
+    /// Ends training: keeps the model only.
     fn finish_training(&mut self) {
         let nothing = State::Trained(TrainedModel::default());
         self.state = match std::mem::replace(&mut self.state, nothing) {
@@ -236,7 +247,7 @@ impl Simulation {
         Ok(summary)
     }
 
-    /// Goes back to where an interrupted training was kept, if it was.
+    /// Restores the checkpoint of an interrupted training, if there is one.
     fn resume(&mut self, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let (State::Training(federation), Some(mut from)) = (&mut self.state, fit.watch.resume()?) else {
             return Ok(Summary::default());
@@ -254,7 +265,12 @@ impl Simulation {
         })
     }
 
-    fn save_checkpoint(&self, summary: &Summary, milestone: &Milestone, fit: &mut Fit<'_>) -> Result<(), ModelError> {
+    fn save_checkpoint(
+        &self,
+        summary: &Summary,
+        milestone: &Milestone,
+        fit: &mut Fit<'_>,
+    ) -> Result<(), ModelError> {
         let State::Training(federation) = &self.state else { return Ok(()) };
         fit.watch.keep(milestone, &mut |out| {
             summaries::save(summary, out)?;
@@ -310,7 +326,7 @@ fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
 }
 
 impl Simulation {
-    /// Learns as [`Recommender::fit`] does, to the same bytes, and reads histories as they are needed.
+    /// Trains as [`Recommender::fit`] does, to the same bytes, and reads histories as they are needed.
     ///
     /// # Errors
     /// As [`Recommender::fit`], and if the file cannot be read or is damaged.
@@ -318,12 +334,11 @@ impl Simulation {
         self.fit_from(histories.into(), None, fit)
     }
 
-    /// Scores for somebody with this history (items ascending, each once) who was not in training: a new private model is
-    /// trained for so many rounds while the shared model is frozen. It takes no more than what everybody has who has the
-    /// shared model.
+    /// Scores for a user with this history (items ascending, each once) who was not in training: a new private model is
+    /// trained for so many rounds while the shared model is frozen. Anybody who has the shared model can do this.
     ///
     /// # Errors
-    /// If the model was not fitted, or the history cannot be learnt from.
+    /// If the model was not fitted, or there is nothing to train on.
     pub fn score_newcomer(
         &self,
         history: &[u32],
@@ -344,7 +359,8 @@ impl Simulation {
         let (prepared, mut scratch) = (client.prepare(shared), client.scratch(items));
         for round in 0..rounds as u64 {
             let mut trained = Trained::new(&shared.layout());
-            let input = TrainInput { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
+            let input =
+                TrainInput { shared, prepared: &prepared, private: &mut private, history, hidden: &[] };
             let mut rng = rng.stream(streams::NEWCOMER, round);
             client.train(input, &mut scratch, &mut rng, &mut trained).map_err(|error| failed(&error))?;
         }

@@ -7,13 +7,13 @@ use std::io::{self, Read, Write};
 /// Values turned into bytes at a time.
 const CHUNK: usize = 4096;
 
-macro_rules! slab {
+macro_rules! number_lists {
     ($put:ident, $take:ident, $number:ty, $bytes:literal) => {
         pub(crate) fn $put(out: &mut dyn Write, values: &[$number]) -> io::Result<()> {
             let mut bytes = [0; $bytes * CHUNK];
             for chunk in values.chunks(CHUNK) {
-                let places = bytes.as_chunks_mut::<$bytes>().0;
-                places.iter_mut().zip(chunk).for_each(|(place, value)| *place = value.to_le_bytes());
+                let slots = bytes.as_chunks_mut::<$bytes>().0;
+                slots.iter_mut().zip(chunk).for_each(|(slot, value)| *slot = value.to_le_bytes());
                 out.write_all(&bytes[..$bytes * chunk.len()])?;
             }
             Ok(())
@@ -23,20 +23,20 @@ macro_rules! slab {
             let mut bytes = [0; $bytes * CHUNK];
             for chunk in values.chunks_mut(CHUNK) {
                 from.read_exact(&mut bytes[..$bytes * chunk.len()])?;
-                let places = bytes.as_chunks::<$bytes>().0;
+                let slots = bytes.as_chunks::<$bytes>().0;
                 chunk
                     .iter_mut()
-                    .zip(places)
-                    .for_each(|(value, place)| *value = <$number>::from_le_bytes(*place));
+                    .zip(slots)
+                    .for_each(|(value, slot)| *value = <$number>::from_le_bytes(*slot));
             }
             Ok(())
         }
     };
 }
 
-slab!(put_f32s, take_f32s, f32, 4);
-slab!(put_f64s, take_f64s, f64, 8);
-slab!(put_u64s, take_u64s, u64, 8);
+number_lists!(put_f32s, take_f32s, f32, 4);
+number_lists!(put_f64s, take_f64s, f64, 8);
+number_lists!(put_u64s, take_u64s, u64, 8);
 
 /// So many whole numbers.
 pub(crate) fn take_numbers<const N: usize>(from: &mut dyn Read) -> io::Result<[u64; N]> {

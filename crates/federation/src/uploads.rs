@@ -1,6 +1,6 @@
 //! Uploads that a server keeps for an audit, in a folder: what it read, as it came.
 //!
-//! `round-N` holds the uploads of round N that were taken, by ascending device, with what devices were told and given then:
+//! `round-N` holds the uploads of round N that were taken, by ascending device, with the terms and the model of that round:
 //! ```text
 //! "SOTVUPLD"  round: u64  (length: u32  the round's terms)  (length: u32  the shared model)
 //!             (device: u32  length: u32  an update) ..  uploads: u32  CRC-32 of all before: u32
@@ -14,7 +14,7 @@ pub use writer::{RoundWriter, UploadWriter};
 
 use crate::worker::as_seen;
 use crate::{Aggregate, Recorder};
-use sottovoce_privacy::{PrivacyMechanism, PrivacyConfig};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism};
 use sottovoce_protocol::{Received, RoundTerms, SharedModel, codec};
 use std::fs;
 use std::io;
@@ -68,7 +68,7 @@ fn rounds_in(folder: &Path) -> Result<Vec<(u64, PathBuf)>, UploadsError> {
     Ok(rounds)
 }
 
-/// Uploads that a server kept.
+/// Uploads that a server stored.
 #[derive(Debug)]
 pub struct StoredUploads {
     /// Of the last round.
@@ -85,7 +85,7 @@ impl StoredUploads {
     /// If there is no round in it, or the last one cannot be read.
     pub fn open(folder: &Path) -> Result<Self, UploadsError> {
         let rounds = rounds_in(folder)?;
-        let (round, path) = rounds.last().ok_or_else(|| wrong(folder, "no uploads are kept here"))?;
+        let (round, path) = rounds.last().ok_or_else(|| wrong(folder, "no uploads are stored here"))?;
         let bytes = fs::read(path).map_err(unread(path))?;
         let (terms, model) =
             parse(&bytes, *round).and_then(|stored| stored.given()).map_err(|what| wrong(path, what))?;
@@ -138,7 +138,8 @@ impl Reading {
         }
         let protection = PrivacyConfig::read(&terms.privacy).map_err(|error| error.to_string())?;
         let protected = PrivacyMechanism::new(&protection, &layout, terms.cohort_size);
-        let protected = protected.map_err(|error| error.to_string())?.filter(PrivacyMechanism::sends_quantized);
+        let protected =
+            protected.map_err(|error| error.to_string())?.filter(PrivacyMechanism::sends_quantized);
         if protected.as_ref().is_some_and(PrivacyMechanism::is_sealed) {
             return Err("its updates are sealed: they say nothing one by one".to_owned());
         }
@@ -154,7 +155,8 @@ impl Reading {
                 }
                 Some(protected) => {
                     let length = protected.quantizer().length();
-                    let words = codec::decode_quantized(message, layout.fingerprint(), length).map_err(bad)?;
+                    let words =
+                        codec::decode_quantized(message, layout.fingerprint(), length).map_err(bad)?;
                     let seen = as_seen(&words.words, protected, &model.parameters);
                     recorder.upload(round, device, seen.update());
                     self.sum.add(seen.update());
@@ -176,7 +178,7 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// What devices were told and given.
+    /// The terms and the model that devices were given.
     fn given(&self) -> Result<(RoundTerms, SharedModel), String> {
         let terms = codec::decode_terms(self.terms).map_err(|error| format!("the terms: {error}"))?;
         let model = codec::decode_model(self.model).map_err(|error| format!("the shared model: {error}"))?;
@@ -228,8 +230,8 @@ mod tests {
     use super::*;
     use sottovoce_core::Rng;
     use sottovoce_protocol::{
-        DisclosureSeeds, FederationId, Keyed, Layout, Ledger, RowOrigin, ModelVersion, Parameters, Policy, Shape, TermsDraft,
-        Trained, Update, ValueEncoding,
+        DisclosureSeeds, FederationId, Keyed, Layout, Ledger, ModelVersion, Parameters, Policy, RowOrigin,
+        Shape, TermsDraft, Trained, Update, ValueEncoding,
     };
     use std::sync::Mutex;
 
@@ -261,8 +263,9 @@ mod tests {
         let mut trained = Trained::new(&layout());
         trained.push_row(0, row, RowOrigin::Other).unwrap().fill(0.5);
         let policy = Policy::new(1.0).unwrap();
-        let disclosed =
-            trained.disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1))).unwrap();
+        let disclosed = trained
+            .disclose(&policy, terms, 0, &mut Ledger::new(), DisclosureSeeds::once(&mut Rng::new(1)))
+            .unwrap();
         let mut bytes = Vec::new();
         codec::encode_update(&disclosed, &mut bytes);
         bytes
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_shown_in_order() {
+    fn replays_stored_uploads_in_order() {
         let (folder, terms) = stored();
         let uploads = StoredUploads::open(folder.path()).unwrap();
         assert_eq!(
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_kept_again_is_the_same_and_one_that_was_not_finished_is_not_there() {
+    fn storing_a_round_again_changes_nothing_and_unfinished_rounds_are_absent() {
         let (folder, terms) = stored();
         let path = folder.path().join("round-0000000003");
         let before = fs::read(&path).unwrap();
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_a_device_that_is_forgotten() {
+    fn removes_all_uploads_of_a_device() {
         let (folder, terms) = stored();
         let writer = UploadWriter::new(folder.path());
         let mine = message(1, &terms);
@@ -339,18 +342,18 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert_eq!((writer.forget(5).unwrap(), writer.forget(2).unwrap()), (0, 1));
         let error = StoredUploads::open(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("no uploads are kept here"), "{error}");
+        assert!(error.contains("no uploads are stored here"), "{error}");
         assert_eq!(UploadWriter::new(folder.path().join("nowhere")).forget(1).unwrap(), 0);
     }
 
     #[test]
-    fn every_damage_is_named() {
+    fn names_every_damage() {
         let (folder, _) = stored();
         let path = folder.path().join("round-0000000012");
         let whole = fs::read(&path).unwrap();
-        for place in 0..whole.len() {
+        for index in 0..whole.len() {
             let mut bytes = whole.clone();
-            bytes[place] ^= 1;
+            bytes[index] ^= 1;
             fs::write(&path, &bytes).unwrap();
             let error = StoredUploads::open(folder.path()).unwrap_err().to_string();
             assert!(error.contains("round-0000000012"), "{error}");

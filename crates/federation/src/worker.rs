@@ -3,7 +3,8 @@
 use crate::availability::{RoundTimeline, UploadFate};
 use crate::device_versions::{DownloadCosts, HeldVersion};
 use crate::{
-    Aggregate, Delivery, Disclosure, FederationError, HistorySource, Page, ParticipationStats, Recorder, SimulatedFigures,
+    Aggregate, Delivery, Disclosure, FederationError, HistorySource, Page, ParticipationStats, Recorder,
+    SimulatedFigures,
 };
 use sottovoce_client::{Buffers, Declined, Device, Round, SimulatedRandomness, Training};
 use sottovoce_core::Rng;
@@ -45,11 +46,16 @@ impl<'a> DeviceSlab<'a> {
     pub(crate) fn split_before(self, end: u32, width: usize) -> (Self, Self) {
         let devices = (end - self.first) as usize;
         let (private, private_after) = self.private.split_at_mut(devices * width);
-        let (disclosed, disclosed_after) = self.disclosed.split_at_mut((devices * width).min(self.disclosed.len()));
+        let (disclosed, disclosed_after) =
+            self.disclosed.split_at_mut((devices * width).min(self.disclosed.len()));
         let (versions, versions_after) = self.versions.split_at_mut(devices.min(self.versions.len()));
         let mine = DeviceSlab { first: self.first, private, disclosed, versions };
-        let others =
-            DeviceSlab { first: end, private: private_after, disclosed: disclosed_after, versions: versions_after };
+        let others = DeviceSlab {
+            first: end,
+            private: private_after,
+            disclosed: disclosed_after,
+            versions: versions_after,
+        };
         (mine, others)
     }
 
@@ -167,7 +173,8 @@ impl Worker {
             self.send_quantized(round, device, disclosed, &randomness, into);
             return Ok(());
         }
-        self.deliver(round, device, disclosed, into).map_err(|error| FederationError::receiving(device, &error))
+        self.deliver(round, device, disclosed, into)
+            .map_err(|error| FederationError::receiving(device, &error))
     }
 
     /// Adds a quantized update. A seal would open to the same: sums of integers do not depend on how they come about.

@@ -1,26 +1,27 @@
-//! The hot path allocates nothing for a triple or a device.
+//! The hot path does not allocate per triple or device.
 //!
-//! One test only: the counter is that of the whole process, the test harness's own thread included. What that one
-//! allocates comes once, what a round allocates comes in every epoch: the epoch with the fewest tells.
+//! One test only: the counter is that of the whole process, the test harness's own thread included. The harness allocates
+//! once, a round in every epoch: the epoch with the fewest allocations shows what rounds allocate.
 #![allow(unsafe_code)]
 
 mod common;
 
-use common::{World, people};
+use common::{World, fixed, people};
 use sottovoce_federation::*;
+use sottovoce_models::federated::DampedSum;
 use sottovoce_protocol::{Policy, ValueEncoding};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-struct Aggregation;
+struct CountingAllocator;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is handed on to the system's allocator unchanged; the counter does not touch memory.
-unsafe impl GlobalAlloc for Aggregation {
+// SAFETY: every call is passed on to the system's allocator unchanged; the counter does not touch memory.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, block: Block) -> *mut u8 {
         COUNT.fetch_add(1, Relaxed);
-        // SAFETY: the caller's promises about `block` are the system allocator's conditions.
+        // SAFETY: the caller upholds the system allocator's conditions for `block`.
         unsafe { System.alloc(block) }
     }
 
@@ -31,34 +32,40 @@ unsafe impl GlobalAlloc for Aggregation {
 }
 
 #[global_allocator]
-static COUNTING: Aggregation = Aggregation;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Allocations of 50 rounds, after 50 in which buffers have grown: the fewest of five times.
-fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProfile, rules: RoundRules) -> usize {
+fn allocations(
+    users: usize,
+    cohort: Cohort,
+    triples: usize,
+    profile: DeviceProfile,
+    rules: RoundRules,
+) -> usize {
     let mut federation = World {
         histories: people(users, 60),
-        schedule: Box::new(move |_| Schedule { cohort, triples, rounds: 50 }),
-        strategy: Box::new(DampedSum { rate: 0.01, devices: 20.0 }),
+        schedule: fixed(Schedule { cohort, triples, rounds: 50 }),
+        strategy: Box::new(DampedSum { learning_rate: 0.01, devices: 20.0 }),
         policy: Policy::new(0.5).unwrap(),
         spread: PiSpread::Uniform,
         values: ValueEncoding::F16,
-        delivery: Delivery::Direct,
-        downloads: Downloads::default(),
-        rate: 0.01,
+        learning_rate: 0.01,
+        profile,
+        ..World::default()
     }
-    .found_with(1, profile)
+    .federation(1)
     .with_rules(rules);
     federation.epoch().unwrap();
-    let mut an_epoch = || {
+    let mut epoch = || {
         let before = COUNT.load(Relaxed);
         federation.epoch().unwrap();
         COUNT.load(Relaxed) - before
     };
-    (0..5).map(|_| an_epoch()).min().unwrap()
+    (0..5).map(|_| epoch()).min().unwrap()
 }
 
 #[test]
-fn rounds_allocate_nothing_for_a_triple_or_a_device() {
+fn rounds_do_not_allocate_per_triple_or_device() {
     let allocations_of = |users, cohort, triples| {
         allocations(users, cohort, triples, DeviceProfile::default(), RoundRules::default())
     };
@@ -76,7 +83,7 @@ fn rounds_allocate_nothing_for_a_triple_or_a_device() {
         allocations(200, Cohort::Count(16), 20, profile, rules) < 5,
         "lists of lost devices grow a few times"
     );
-    // On several threads a round has a list of parts and the pool's own needs, however many devices there are.
+    // On several threads a round allocates a list of parts and what the thread pool needs, however many devices there are.
     let parallel = allocations_of(3000, Cohort::All, 40);
     let allowed = 50 * (50 + 2 * rayon::current_num_threads());
     assert!(parallel < allowed, "{parallel} of {allowed}");

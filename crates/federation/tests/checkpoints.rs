@@ -1,26 +1,24 @@
-//! A federation that is put down after any round and taken up again gives the same bytes.
+//! A federation that is saved after any round and restored gives the same bytes.
 
 mod common;
 
-use common::{World, people};
+use common::{World, bits as model_bits, fixed, people};
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use sottovoce_federation::*;
-use sottovoce_models::federated::fpl::Client;
+use sottovoce_models::federated::Sum;
 use sottovoce_protocol::{Parameters, Policy, ValueEncoding};
 use std::io::{self, Read, Write};
 
-type Town = Federation<InProcess<Client>>;
-
-/// A strategy that remembers: steps get smaller as rounds go by.
+/// A strategy with state: steps get smaller from round to round.
 #[derive(Default)]
-struct Tiring {
+struct DecayingSum {
     rounds: u32,
 }
 
-impl Strategy for Tiring {
+impl Strategy for DecayingSum {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.rounds += 1;
-        Sum { rate: 0.05 / self.rounds as f32 }.apply(shared, round);
+        Sum { learning_rate: 0.05 / self.rounds as f32 }.apply(shared, round);
     }
 
     fn advice(&self) -> String {
@@ -39,19 +37,8 @@ impl Strategy for Tiring {
     }
 }
 
-/// A world in which everything that a federation remembers matters.
-fn town(cohort: usize, downloads: Downloads, seed: u64) -> Town {
-    let world = World {
-        histories: people(90, 30),
-        schedule: Box::new(move |_| Schedule { cohort: Cohort::Count(cohort), triples: 3, rounds: 4 }),
-        strategy: Box::<Tiring>::default(),
-        policy: Policy::new(0.6).unwrap(),
-        spread: PiSpread::Uniform,
-        values: ValueEncoding::F16,
-        delivery: Delivery::Direct,
-        downloads,
-        rate: 0.05,
-    };
+/// A federation in which all of the state matters.
+fn federation(cohort: usize, downloads: Downloads, seed: u64) -> Federation {
     let profile = DeviceProfile {
         availability: Availability::Diurnal(Diurnal { hours: 10.0, spread: 6.0 }),
         dropout: 0.1,
@@ -59,49 +46,59 @@ fn town(cohort: usize, downloads: Downloads, seed: u64) -> Town {
         straggler_spread: 0.8,
         ..DeviceProfile::default()
     };
-    world.found_with(seed, profile).with_rules(RoundRules { over_selection: 1.5, deadline: Some(2000.0) })
+    let world = World {
+        histories: people(90, 30),
+        schedule: fixed(Schedule { cohort: Cohort::Count(cohort), triples: 3, rounds: 4 }),
+        strategy: Box::<DecayingSum>::default(),
+        policy: Policy::new(0.6).unwrap(),
+        spread: PiSpread::Uniform,
+        values: ValueEncoding::F16,
+        downloads,
+        learning_rate: 0.05,
+        profile,
+        ..World::default()
+    };
+    world.federation(seed).with_rules(RoundRules { over_selection: 1.5, deadline: Some(2000.0) })
 }
 
-const CHANGES: Downloads = Downloads { values: ValueEncoding::I8Row, differences: true, least_change: 0.05 };
+const CHANGES: Downloads = Downloads { values: ValueEncoding::I8Row, differences: true, min_change: 0.05 };
 
 fn downloads() -> impl proptest::strategy::Strategy<Value = Downloads> {
     let rounded = Downloads { differences: false, ..CHANGES };
     proptest::sample::select(vec![Downloads::default(), rounded, CHANGES])
 }
 
-fn bits(town: &Town) -> (Vec<u32>, Vec<u32>, Vec<u64>, u64, u64) {
-    let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
-    let counts = town.row_updates().tables()[0].clone();
-    let shared = of(town.shared().tables()[0].values());
-    (shared, of(town.fleet().private()), counts, town.rounds(), town.clock().to_bits())
+fn bits(federation: &Federation) -> ([Vec<u32>; 3], Vec<u64>, u64, u64) {
+    let counts = federation.row_updates().tables()[0].clone();
+    (model_bits(federation), counts, federation.rounds(), federation.clock().to_bits())
 }
 
-fn saved(town: &Town) -> Vec<u8> {
+fn saved(federation: &Federation) -> Vec<u8> {
     let mut state = Vec::new();
-    town.save(&mut state).unwrap();
+    federation.save(&mut state).unwrap();
     state
 }
 
-/// So many more rounds, and the epochs that ended among them.
-fn go_on(town: &mut Town, rounds: usize) -> Vec<EpochReport> {
-    (0..rounds).filter_map(|_| town.step(&mut ()).unwrap()).collect()
+/// Runs so many rounds; returns the reports of the epochs that ended in them.
+fn go_on(federation: &mut Federation, rounds: usize) -> Vec<EpochReport> {
+    (0..rounds).filter_map(|_| federation.step().unwrap()).collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn taken_up_equals_never_put_down(
+    fn restored_equals_never_interrupted(
         cohort in 1usize..70,
         before in 0usize..14,
         after in 1usize..14,
         downloads in downloads(),
         seed in any::<u64>(),
     ) {
-        let mut whole = town(cohort, downloads, seed);
+        let mut whole = federation(cohort, downloads, seed);
         go_on(&mut whole, before);
         let state = saved(&whole);
-        let mut resumed = town(cohort, downloads, seed);
+        let mut resumed = federation(cohort, downloads, seed);
         let mut from = &state[..];
         resumed.restore(&mut from).unwrap();
         prop_assert!(from.is_empty());
@@ -111,35 +108,30 @@ proptest! {
     }
 
     #[test]
-    fn damage_gives_an_error_or_other_numbers_but_never_a_panic(at in any::<usize>(), to in any::<u8>(), partition in any::<usize>()) {
-        let mut once = town(20, CHANGES, 1);
+    fn damaged_state_never_panics(at in any::<usize>(), to in any::<u8>(), cut in any::<usize>()) {
+        let mut once = federation(20, CHANGES, 1);
         go_on(&mut once, 3);
         let mut state = saved(&once);
-        let (place, partition) = (at % state.len(), partition % state.len());
-        prop_assert!(town(20, CHANGES, 1).restore(&mut &state[..partition]).is_err());
-        state[place] = to;
-        drop(town(20, CHANGES, 1).restore(&mut &state[..]));
+        let (index, cut) = (at % state.len(), cut % state.len());
+        prop_assert!(federation(20, CHANGES, 1).restore(&mut &state[..cut]).is_err());
+        state[index] = to;
+        drop(federation(20, CHANGES, 1).restore(&mut &state[..]));
     }
 }
 
 #[test]
-fn the_state_of_another_federation_is_refused() {
-    let state = saved(&town(5, Downloads::default(), 1));
+fn rejects_the_state_of_another_federation() {
+    let state = saved(&federation(5, Downloads::default(), 1));
     let other = World {
         histories: people(90, 31),
-        schedule: Box::new(|_| Schedule { cohort: Cohort::All, triples: 3, rounds: 4 }),
-        strategy: Box::<Tiring>::default(),
-        policy: Policy::new(0.6).unwrap(),
-        spread: PiSpread::Fixed,
-        values: ValueEncoding::F16,
-        delivery: Delivery::Direct,
-        downloads: Downloads::default(),
-        rate: 0.05,
+        schedule: fixed(Schedule { cohort: Cohort::All, triples: 3, rounds: 4 }),
+        strategy: Box::<DecayingSum>::default(),
+        ..World::default()
     };
-    let error = other.found(1).restore(&mut &state[..]).unwrap_err().to_string();
+    let error = other.federation(1).restore(&mut &state[..]).unwrap_err().to_string();
     assert_eq!(error, "the shared model has other tables");
     let mut newer = state;
     newer[0] = 77;
-    let error = town(5, Downloads::default(), 1).restore(&mut &newer[..]).unwrap_err().to_string();
+    let error = federation(5, Downloads::default(), 1).restore(&mut &newer[..]).unwrap_err().to_string();
     assert!(error.contains("format 77"), "{error}");
 }

@@ -1,10 +1,4 @@
-//! The suite of all models for those that are trained in a federation.
+//! What every model must do. Models come from the registry, so that a new one inherits all of these tests.
 
-#[path = "../../models/tests/suite/mod.rs"]
-mod suite;
-
-use sottovoce_models::registry::Model;
-
-fn models() -> &'static [Model] {
-    sottovoce_federation::registry::federated()
-}
+mod checks;
+mod common;

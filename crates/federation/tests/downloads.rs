@@ -1,58 +1,36 @@
-//! Ways of the shared model to devices.
+//! How the shared model is distributed.
 
 mod common;
 
-use common::{World, people};
+use common::{World, after, fixed};
 use sottovoce_federation::*;
-use sottovoce_models::federated::fpl::Client;
 use sottovoce_protocol::{Policy, ValueEncoding};
 
 fn world(cohort: Cohort) -> World {
     World {
-        histories: people(150, 60),
-        schedule: Box::new(move |_| Schedule { cohort, triples: 3, rounds: 5 }),
-        strategy: Box::new(Sum { rate: 0.02 }),
+        schedule: fixed(Schedule { cohort, triples: 3, rounds: 5 }),
         policy: Policy::new(0.4).unwrap(),
-        spread: PiSpread::Fixed,
         values: ValueEncoding::I8Row,
-        delivery: Delivery::Direct,
-        downloads: Downloads::default(),
-        rate: 0.02,
+        ..World::default()
     }
 }
 
-fn ways() -> impl Iterator<Item = Downloads> {
+fn all_downloads() -> impl Iterator<Item = Downloads> {
     ValueEncoding::ALL.into_iter().flat_map(|values| {
-        [(false, 0.0), (true, 0.0), (true, 0.1)].map(|(differences, least_change)| Downloads {
+        [(false, 0.0), (true, 0.0), (true, 0.1)].map(|(differences, min_change)| Downloads {
             values,
             differences,
-            least_change,
+            min_change,
         })
     })
 }
 
-type Bits = (Vec<u32>, Vec<u32>, Vec<u32>);
-
-fn bits(federation: &Federation<InProcess<Client>>) -> Bits {
-    let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
-    (
-        of(federation.shared().tables()[0].values()),
-        of(federation.distributed().tables()[0].values()),
-        of(federation.fleet().private()),
-    )
-}
-
-fn after(mut federation: Federation<InProcess<Client>>, epochs: usize) -> (Bits, Vec<EpochReport>) {
-    let reports = (0..epochs).map(|_| federation.epoch().unwrap()).collect();
-    (bits(&federation), reports)
-}
-
 /// By bytes every message is encoded, decoded and applied to what devices hold, and its length compared with the one counted.
 #[test]
-fn passing_by_the_bytes_makes_no_difference() {
+fn delivery_by_bytes_gives_the_same_bits() {
     for cohort in [Cohort::All, Cohort::Fraction(0.2)] {
-        for downloads in ways() {
-            let by = |delivery| after(World { delivery, downloads, ..world(cohort) }.found(2), 3);
+        for downloads in all_downloads() {
+            let by = |delivery| after(World { delivery, downloads, ..world(cohort) }.federation(2), 3);
             assert!(by(Delivery::Direct) == by(Delivery::Bytes), "{downloads:?}");
         }
     }
@@ -62,7 +40,7 @@ fn passing_by_the_bytes_makes_no_difference() {
 fn differences_without_rounding_give_the_same_model_for_fewer_bytes() {
     let by = |differences, cohort| {
         let downloads = Downloads { differences, ..Downloads::default() };
-        after(World { downloads, ..world(cohort) }.found(3), 2)
+        after(World { downloads, ..world(cohort) }.federation(3), 2)
     };
     let ((whole, whole_reports), (rows, reports)) = (by(false, Cohort::Count(2)), by(true, Cohort::Count(2)));
     assert!(whole == rows);
@@ -73,7 +51,7 @@ fn differences_without_rounding_give_the_same_model_for_fewer_bytes() {
 }
 
 /// Largest distance of a row that devices hold from the shared model's, in that row's largest value.
-fn farthest(federation: &Federation<InProcess<Client>>) -> f32 {
+fn farthest(federation: &Federation) -> f32 {
     let (held, shared) = (&federation.distributed().tables()[0], &federation.shared().tables()[0]);
     let most = |values: Vec<f32>| values.into_iter().fold(0.0f32, |most, value| most.max(value.abs()));
     let distance = |row: usize| {
@@ -84,24 +62,24 @@ fn farthest(federation: &Federation<InProcess<Client>>) -> f32 {
 }
 
 #[test]
-fn what_devices_hold_stays_near_the_shared_model_however_long_it_trains() {
-    for (least_change, expected) in [(0.0, 1.0 / 253.0), (0.1, 0.1)] {
-        let downloads = Downloads { values: ValueEncoding::I8Row, differences: true, least_change };
-        let mut federation = World { downloads, ..world(Cohort::Fraction(0.3)) }.found(1);
+fn the_distributed_model_stays_near_the_shared_one() {
+    for (min_change, expected) in [(0.0, 1.0 / 253.0), (0.1, 0.1)] {
+        let downloads = Downloads { values: ValueEncoding::I8Row, differences: true, min_change };
+        let mut federation = World { downloads, ..world(Cohort::Fraction(0.3)) }.federation(1);
         for epoch in 0..20 {
             federation.epoch().unwrap();
             let found = farthest(&federation);
-            assert!(found <= expected * 1.001, "epoch {epoch}: {found} with {least_change}");
-            assert!(found > expected / 3.0, "epoch {epoch}: {found} with {least_change}");
+            assert!(found <= expected * 1.001, "epoch {epoch}: {found} with {min_change}");
+            assert!(found > expected / 3.0, "epoch {epoch}: {found} with {min_change}");
         }
     }
 }
 
 #[test]
-fn waiting_rows_make_downloads_shorter_and_learning_goes_on() {
-    let of = |least_change| {
-        let downloads = Downloads { values: ValueEncoding::I8Row, differences: true, least_change };
-        after(World { downloads, ..world(Cohort::All) }.found(6), 12).1
+fn rows_that_wait_make_downloads_smaller_and_training_continues() {
+    let of = |min_change| {
+        let downloads = Downloads { values: ValueEncoding::I8Row, differences: true, min_change };
+        after(World { downloads, ..world(Cohort::All) }.federation(6), 12).1
     };
     let (all, some) = (of(0.0), of(0.1));
     assert!(some[11].down * 2 < all[11].down, "{} {}", some[11].down, all[11].down);

@@ -1,12 +1,12 @@
-//! Histories in a file: the same training, and no damage goes unseen.
+//! Histories in a file: the same training, and damage is detected.
 
 mod common;
 
-use common::people;
+use common::{people, tensor_bits, word};
 use sottovoce_core::Histories;
 use sottovoce_federation::{HistoryFile, HistoryFileError, HistoryWriter, Page, registry};
 use sottovoce_models::settings::Value;
-use sottovoce_models::{Fit, Quiet, Recommender, TensorData};
+use sottovoce_models::{Fit, Quiet};
 use std::path::Path;
 
 fn write(path: &Path, histories: &Histories) -> u64 {
@@ -15,22 +15,12 @@ fn write(path: &Path, histories: &Histories) -> u64 {
     writer.finish().unwrap()
 }
 
-/// All that was learnt, as bits.
-fn bits(model: &dyn Recommender) -> Vec<(String, Vec<u32>)> {
-    let bits = |data| match data {
-        TensorData::F32(values) => values.iter().map(|value| value.to_bits()).collect(),
-        TensorData::U32(values) => values,
-    };
-    model.tensors().into_iter().map(|tensor| (tensor.name, bits(tensor.data))).collect()
-}
-
 #[test]
-fn training_from_a_file_gives_the_bytes_of_training_in_memory() {
+fn training_from_a_file_gives_the_bits_of_training_in_memory() {
     let histories = people(700, 60);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("people.histories");
     assert_eq!(write(&path, &histories), histories.interactions() as u64);
-    let word = |word: &str| Value::Word(word.to_owned());
     let cases = [
         ("fpl", vec![("epochs", Value::Integer(3))]),
         (
@@ -46,19 +36,19 @@ fn training_from_a_file_gives_the_bytes_of_training_in_memory() {
     ];
     for (name, settings) in cases {
         let model = registry::find(name).unwrap();
-        let chosen = model.settings(settings.clone()).unwrap();
-        let mut watched = model.settings(settings).map(|settings| (model.build)(&settings)).unwrap();
-        let summary = watched.fit(&histories, &mut Fit::new(4, &mut Quiet)).unwrap();
-        let mut streamed = registry::streaming(name, &chosen).unwrap();
+        let chosen = model.settings(settings).unwrap();
+        let mut in_memory = model.build(&chosen);
+        let summary = in_memory.fit(&histories, &mut Fit::new(4, &mut Quiet)).unwrap();
+        let mut streamed = registry::simulation(name, &chosen).unwrap();
         let file = HistoryFile::open(&path).unwrap();
         let streamed_summary = streamed.fit_file(file, &mut Fit::new(4, &mut Quiet)).unwrap();
         assert_eq!(summary, streamed_summary);
-        assert!(bits(&*watched) == bits(&*streamed), "{name}: learnt something else");
+        assert!(tensor_bits(&*in_memory) == tensor_bits(&streamed), "{name}");
     }
 }
 
 #[test]
-fn everyone_comes_back_in_any_order_and_the_file_appears_when_complete() {
+fn reads_users_in_any_order_and_creates_the_file_when_complete() {
     let histories = people(1000, 90);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("people.histories");
@@ -76,7 +66,7 @@ fn everyone_comes_back_in_any_order_and_the_file_appears_when_complete() {
 }
 
 #[test]
-fn no_damage_goes_unseen() {
+fn detects_every_damaged_byte() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("people.histories");
     write(&path, &people(300, 40));
@@ -101,7 +91,7 @@ fn no_damage_goes_unseen() {
 }
 
 #[test]
-fn what_is_no_history_is_refused() {
+fn rejects_histories_that_do_not_ascend() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("people.histories");
     let mut writer = HistoryWriter::create(&path, 5).unwrap();

@@ -1,26 +1,15 @@
-//! KGFlex in a federation: what a round comes to, and what leaves.
+//! KGFlex in a federation: a round equals a centralised step, and what leaves.
 
-use sottovoce_core::{Catalog, Facts, Histories, Rng};
-use sottovoce_federation::registry;
+mod common;
+
+use common::{Given, catalog, fitted};
+use sottovoce_core::{Catalog, Histories, Rng};
 use sottovoce_models::settings::Value;
-use sottovoce_models::{Because, Fit, Quiet, Recommender, TensorData};
+use sottovoce_models::{Because, Recommender, TensorData};
 
 const ITEMS: usize = 60;
 
-/// Items of a few kinds and makers; some without any fact.
-fn catalog() -> Catalog {
-    let mut rng = Rng::new(4);
-    let names: Vec<(String, u8)> =
-        (0..20).map(|feature| (format!("f: {feature}"), 1 + feature / 12)).collect();
-    let names: Vec<(&str, u8)> = names.iter().map(|(name, hops)| (name.as_str(), *hops)).collect();
-    let lists: Vec<Vec<u32>> = (0..ITEMS)
-        .map(|item| if item % 11 == 5 { vec![] } else { (0..4).map(|_| rng.below(20)).collect() })
-        .collect();
-    let ids = (0..ITEMS).map(|item| item.to_string()).collect();
-    Catalog { facts: Some(Facts::of_lists(&names, &lists).into()), ..Catalog::of_ids(ids) }
-}
-
-/// People who like two features each; one has nothing, one only items without facts.
+/// Users who like two features each; one has no items, one only items without features.
 fn people(catalog: &Catalog) -> Histories {
     let facts = catalog.facts.as_ref().unwrap();
     let mut rng = Rng::new(9);
@@ -36,16 +25,8 @@ fn people(catalog: &Catalog) -> Histories {
     Histories::from_lists(&lists, ITEMS).unwrap()
 }
 
-fn trained(
-    model: &str,
-    settings: &[(&str, Value)],
-    people: &Histories,
-    catalog: &Catalog,
-) -> Box<dyn Recommender> {
-    let model = registry::find(model).unwrap();
-    let mut recommender = (model.build)(&model.settings(settings.iter().cloned()).unwrap());
-    recommender.fit(people, &mut Fit::new(3, &mut Quiet).knowing(Some(catalog))).unwrap();
-    recommender
+fn trained(model: &str, settings: &[Given], people: &Histories, catalog: &Catalog) -> Box<dyn Recommender> {
+    fitted(model, settings, (people, Some(catalog)), 3).unwrap().0
 }
 
 fn floats(model: &dyn Recommender, name: &str) -> Vec<f32> {
@@ -64,15 +45,15 @@ fn scores(model: &dyn Recommender, user: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_round_of_all_devices_is_one_step_on_all_triples_in_one_place() {
-    let catalog = catalog();
+fn a_round_of_all_devices_equals_a_centralised_step_on_all_triples() {
+    let catalog = catalog(ITEMS);
     let people = people(&catalog);
     let settings = [
         ("factors", Value::Integer(3)),
         ("epochs", Value::Integer(2)),
         ("learning_rate", Value::Real(0.05)),
-        ("personal_pull", Value::Real(0.1)),
-        ("shared_pull", Value::Real(0.1)),
+        ("personal_regularisation", Value::Real(0.1)),
+        ("shared_regularisation", Value::Real(0.1)),
     ];
     let federated = [&settings[..], &[("configuration", Value::Word("pfpl+".into()))]].concat();
     let central = [&settings[..], &[("batch", Value::Word("all".into()))]].concat();
@@ -87,15 +68,15 @@ fn a_round_of_all_devices_is_one_step_on_all_triples_in_one_place() {
     let rows = vectors.chunks(3).zip(&bias).flat_map(|(row, bias)| row.iter().chain([bias]).copied());
     close(&rows.collect::<Vec<_>>(), &floats(&*central, "features"));
     close(&floats(&*federated, "users"), &floats(&*central, "users"));
-    assert!(bias.iter().any(|bias| bias.abs() > 1e-3), "something was learnt");
+    assert!(bias.iter().any(|bias| bias.abs() > 1e-3), "biases were trained");
     for user in 0..people.users() {
         close(&scores(&*federated, user), &scores(&*central, user));
     }
 }
 
 #[test]
-fn nothing_leaves_with_pi_0_and_people_learn_for_themselves() {
-    let catalog = catalog();
+fn with_pi_0_nothing_leaves_and_private_models_are_trained() {
+    let catalog = catalog(ITEMS);
     let people = people(&catalog);
     let settings = |pi: f64, epochs| {
         [("pi", Value::Real(pi)), ("epochs", Value::Integer(epochs)), ("factors", Value::Integer(3))]
@@ -108,8 +89,8 @@ fn nothing_leaves_with_pi_0_and_people_learn_for_themselves() {
 }
 
 #[test]
-fn who_or_what_nothing_is_known_of_gets_what_people_like_in_general() {
-    let catalog = catalog();
+fn users_without_features_are_scored_by_shared_biases() {
+    let catalog = catalog(ITEMS);
     let people = people(&catalog);
     let model = trained("kgflex", &[("epochs", Value::Integer(5))], &people, &catalog);
     let facts = catalog.facts.as_ref().unwrap();
@@ -118,13 +99,13 @@ fn who_or_what_nothing_is_known_of_gets_what_people_like_in_general() {
         let own = facts.of(item);
         own.iter().map(|feature| bias[feature as usize]).sum::<f32>() / own.len().max(1) as f32
     };
-    // Nothing had; only items without facts.
+    // A user without items; one with items without features only.
     for user in [7, 8] {
         for (item, score) in scores(&*model, user).into_iter().enumerate() {
             assert!((score - general(item)).abs() < 1e-6, "user {user}, item {item}");
         }
         assert!(model.reasons(user, 0).iter().all(|reason| matches!(reason.because, Because::Fact(_))));
     }
-    // An item without facts is neither wanted nor unwanted.
+    // An item without features scores 0.
     assert!(scores(&*model, 0)[5] == 0.0 && scores(&*model, 0).iter().any(|&score| score > 0.0));
 }

@@ -2,21 +2,17 @@
 
 mod common;
 
-use common::people;
-use sottovoce_federation::{Coordinator, HostedFederation, FederationBuilder, registry};
+use common::{Given, builder, fitted, people, tensor_values, word};
+use sottovoce_federation::Coordinator;
+use sottovoce_models::Summary;
 use sottovoce_models::settings::Value;
-use sottovoce_models::{Fit, Quiet, Summary, TensorData};
 use sottovoce_privacy::dp::accountant::{Accountant, Round};
 use sottovoce_privacy::{PrivacyConfig, SECURE_AGGREGATION};
-use sottovoce_protocol::{FederationId, RowOrigin, Trained};
-
-fn word(text: &str) -> Value {
-    Value::Word(text.to_owned())
-}
+use sottovoce_protocol::{RowOrigin, Trained};
 
 const COHORT: u32 = 200;
 
-fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
+fn adaptive(more: &[Given]) -> Coordinator {
     let mut settings = vec![
         ("factors", Value::Integer(2)),
         ("triples", Value::Integer(2)),
@@ -27,19 +23,7 @@ fn adapting(more: &[(&'static str, Value)]) -> Coordinator {
         ("clip_quantile", Value::Real(0.5)),
     ];
     settings.extend_from_slice(more);
-    let hosting = FederationBuilder {
-        federation: FederationId(5),
-        items: 6,
-        facts: None,
-        devices: 1000,
-        seed: 3,
-        samples: false,
-        criteria: Vec::new(),
-        rounds: None,
-        noise: None,
-        key_digest: None,
-    };
-    let HostedFederation { mut coordinator, .. } = registry::host("fpl", settings, &hosting).unwrap();
+    let mut coordinator = builder(1000, 6, 3).build("fpl", settings).unwrap().coordinator;
     coordinator.ask_among((0..1000).collect());
     coordinator
 }
@@ -51,7 +35,7 @@ fn clip(coordinator: &mut Coordinator) -> f32 {
 
 /// A round of updates of lengths from 0 to `longest`, evenly.
 fn round(coordinator: &mut Coordinator, longest: f32) {
-    let (round, mut aggregate) = (coordinator.round(), coordinator.aggregate());
+    let (round, mut aggregate) = (coordinator.round(), coordinator.empty_aggregate());
     for device in 0..COHORT {
         let mut update = Trained::new(coordinator.layout());
         let length = longest * (device as f32 + 0.5) / COHORT as f32;
@@ -63,14 +47,14 @@ fn round(coordinator: &mut Coordinator, longest: f32) {
 }
 
 #[test]
-fn the_clip_finds_the_quantile_and_stands_in_the_terms() {
+fn the_adaptive_clip_converges_to_the_quantile_and_is_in_the_terms() {
     for quantile in [0.5, 0.8] {
-        let mut coordinator = adapting(&[("clip_quantile", Value::Real(quantile))]);
+        let mut coordinator = adaptive(&[("clip_quantile", Value::Real(quantile))]);
         assert_eq!(clip(&mut coordinator), 0.2);
         (0..60).for_each(|_| round(&mut coordinator, 4.0));
         let found = clip(&mut coordinator);
         assert!((f64::from(found) - 4.0 * quantile).abs() < 0.5, "{found} at {quantile}");
-        assert_eq!(coordinator.spent().unwrap().clip, Some(found));
+        assert_eq!(coordinator.privacy_spent().unwrap().clip, Some(found));
         // Updates get shorter as a model learns, and the clip follows.
         (0..60).for_each(|_| round(&mut coordinator, 0.4));
         let found = f64::from(clip(&mut coordinator));
@@ -79,59 +63,48 @@ fn the_clip_finds_the_quantile_and_stands_in_the_terms() {
 }
 
 #[test]
-fn what_updates_say_of_their_lengths_is_paid_for() {
-    let mut fixed = adapting(&[("clip_quantile", Value::Real(0.0))]);
-    let mut follows = adapting(&[]);
-    for coordinator in [&mut fixed, &mut follows] {
+fn the_adaptive_clip_is_paid_for_from_the_privacy_budget() {
+    let mut fixed = adaptive(&[("clip_quantile", Value::Real(0.0))]);
+    let mut adaptive_clip = adaptive(&[]);
+    for coordinator in [&mut fixed, &mut adaptive_clip] {
         (0..5).for_each(|_| round(coordinator, 1.0));
     }
-    let (a, b) = (fixed.spent().unwrap(), follows.spent().unwrap());
+    let (a, b) = (fixed.privacy_spent().unwrap(), adaptive_clip.privacy_spent().unwrap());
     assert_eq!((a.epsilon, a.multiplier), (b.epsilon, b.multiplier));
     let noise = |coordinator: &mut Coordinator| {
         let terms = coordinator.terms(COHORT as usize).unwrap();
         PrivacyConfig::read(&terms.privacy).unwrap().noise.unwrap()
     };
-    let (fixed, follows) = (noise(&mut fixed), noise(&mut follows));
+    let (fixed, adapted) = (noise(&mut fixed), noise(&mut adaptive_clip));
     assert_eq!(fixed.count_noise, None);
-    let together = follows.multiplier.powi(-2) + follows.count_noise.unwrap().powi(-2);
-    assert!(follows.multiplier > fixed.multiplier, "more noise on updates makes up for it");
+    let together = adapted.multiplier.powi(-2) + adapted.count_noise.unwrap().powi(-2);
+    assert!(adapted.multiplier > fixed.multiplier, "more noise on updates makes up for it");
     assert!((together - fixed.multiplier.powi(-2)).abs() < 1e-12);
 }
 
 #[test]
-fn a_restart_goes_on_with_the_clip() {
-    let mut coordinator = adapting(&[]);
+fn a_restart_continues_with_the_adaptive_clip() {
+    let mut coordinator = adaptive(&[]);
     (0..7).for_each(|_| round(&mut coordinator, 3.0));
-    let mut kept = Vec::new();
-    coordinator.save(&mut kept).unwrap();
-    let mut restarted = adapting(&[]);
-    restarted.restore(&mut &kept[..]).unwrap();
+    let mut saved = Vec::new();
+    coordinator.save(&mut saved).unwrap();
+    let mut restarted = adaptive(&[]);
+    restarted.restore(&mut &saved[..]).unwrap();
     assert_eq!(clip(&mut restarted), clip(&mut coordinator));
     for coordinator in [&mut coordinator, &mut restarted] {
         round(coordinator, 3.0);
     }
     assert_eq!(clip(&mut restarted), clip(&mut coordinator));
     assert_eq!(restarted.shared().parameters, coordinator.shared().parameters);
-    assert!(adapting(&[]).restore(&mut &kept[..kept.len() - 1]).is_err());
+    assert!(adaptive(&[]).restore(&mut &saved[..saved.len() - 1]).is_err());
 }
 
-fn train(model: &str, settings: &[(&'static str, Value)]) -> Result<(Summary, Vec<f32>), String> {
-    let model = registry::find(model).unwrap();
-    let mut recommender = (model.build)(&model.settings(settings.iter().cloned()).unwrap());
-    let fitted = recommender.fit(&people(80, 40), &mut Fit::new(3, &mut Quiet));
-    let summary = fitted.map_err(|error| error.to_string())?;
-    let values = recommender
-        .tensors()
-        .into_iter()
-        .flat_map(|tensor| match tensor.data {
-            TensorData::F32(values) => values,
-            TensorData::U32(_) => Vec::new(),
-        })
-        .collect();
-    Ok((summary, values))
+fn train(model: &str, settings: &[Given]) -> Result<(Summary, Vec<f32>), String> {
+    let fitted = fitted(model, settings, (&people(80, 40), None), 3);
+    fitted.map(|(model, summary)| (summary, tensor_values(&*model))).map_err(|error| error.to_string())
 }
 
-fn sgd(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
+fn sgd(more: &[Given]) -> Vec<Given> {
     let common = [
         ("factors", Value::Integer(4)),
         ("cohort", Value::Integer(30)),
@@ -143,8 +116,8 @@ fn sgd(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn interactions_are_accounted_for_by_the_rounds_of_their_device() {
-    for (model, rate) in [("fpl", 1.0), ("fpl", 0.25), ("fed-fed_gmf", 0.25)] {
+fn dp_sgd_accounts_for_the_rounds_of_a_device() {
+    for (model, rate) in [("fpl", 1.0), ("fpl", 0.25), ("fed-gmf", 0.25)] {
         let (summary, values) = train(model, &sgd(&[("interactions", Value::Real(rate))])).unwrap();
         let spent = summary.privacy.unwrap();
         assert_eq!((spent.hides, spent.placement, spent.clip), ("an interaction", "sgd", Some(1.0)));
@@ -158,11 +131,11 @@ fn interactions_are_accounted_for_by_the_rounds_of_their_device() {
 }
 
 #[test]
-fn noise_on_interactions_reaches_the_private_model_too() {
+fn dp_sgd_adds_noise_to_the_private_model() {
     let quiet = [("noise_multiplier", Value::Real(0.05))];
     let (_, quiet) = train("fpl", &sgd(&quiet)).unwrap();
     let (_, loud) = train("fpl", &sgd(&[])).unwrap();
-    // The first tensor is that of the people.
+    // The first tensor holds the private models.
     let moved = |from: usize, to: usize| {
         let pairs = quiet[from..to].iter().zip(&loud[from..to]);
         pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>()
@@ -172,9 +145,9 @@ fn noise_on_interactions_reaches_the_private_model_too() {
 }
 
 #[test]
-fn models_that_cannot_bound_an_interaction_say_so_and_settings_that_do_not_fit_too() {
+fn rejects_dp_sgd_for_models_without_it_and_settings_that_do_not_fit() {
     let error = train("fcf", &sgd(&[])).unwrap_err();
-    assert!(error.contains("noise = \"sgd\"") && error.contains("fcf does not learn"), "{error}");
+    assert!(error.contains("noise = \"sgd\"") && error.contains("gradient of fcf is not a sum"), "{error}");
     let error = train("fpl", &sgd(&[("clip", Value::Real(0.0))])).unwrap_err();
     assert!(error.contains("without a clip"), "{error}");
     let error = train("fpl", &sgd(&[("clip_quantile", Value::Real(0.5))])).unwrap_err();
@@ -185,7 +158,7 @@ fn models_that_cannot_bound_an_interaction_say_so_and_settings_that_do_not_fit_t
 }
 
 #[test]
-fn noise_is_chosen_by_the_budget() {
+fn the_noise_multiplier_follows_from_the_budget() {
     let common = [
         ("factors", Value::Integer(4)),
         ("epochs", Value::Integer(4)),
@@ -194,7 +167,7 @@ fn noise_is_chosen_by_the_budget() {
         ("epsilon", Value::Real(3.0)),
         ("learning_rate", Value::Real(0.001)),
     ];
-    let with = |more: &[(&'static str, Value)]| {
+    let with = |more: &[Given]| {
         let settings: Vec<_> = common.iter().cloned().chain(more.iter().cloned()).collect();
         train("fpl", &settings)
     };
@@ -221,15 +194,15 @@ fn noise_is_chosen_by_the_budget() {
             "sampling = poisson",
         ),
     ];
-    for (more, said) in wrong {
+    for (more, message) in wrong {
         let error = with(&more).unwrap_err();
-        assert!(error.contains("noise_multiplier") && error.contains(said), "{error}");
+        assert!(error.contains("noise_multiplier") && error.contains(message), "{error}");
     }
 }
 
 #[test]
-fn laplace_noise_has_accounts_of_its_own_and_goes_with_few() {
-    let with = |more: &[(&'static str, Value)]| {
+fn laplace_noise_is_accounted_for_and_rejects_settings_that_do_not_fit() {
+    let with = |more: &[Given]| {
         let common = [
             ("factors", Value::Integer(4)),
             ("epochs", Value::Integer(2)),
@@ -240,7 +213,7 @@ fn laplace_noise_has_accounts_of_its_own_and_goes_with_few() {
         let settings: Vec<_> = common.into_iter().chain(more.iter().cloned()).collect();
         train("fpl", &settings)
     };
-    // Of 80 people 69 have something to learn from.
+    // Of 80 users 69 can train.
     for (noise, rate) in [("central", 20.0 / 69.0), ("local", 1.0)] {
         let (summary, values) = with(&[("noise", word(noise))]).unwrap();
         let spent = summary.privacy.unwrap();
@@ -252,13 +225,13 @@ fn laplace_noise_has_accounts_of_its_own_and_goes_with_few() {
         let (_, gaussian) = with(&[("noise", word(noise)), ("noise_shape", word("gaussian"))]).unwrap();
         assert_ne!(values, gaussian);
     }
-    for (more, said) in [
+    for (more, message) in [
         (vec![("noise", word("distributed")), ("seal", word("secagg"))], "do not add up"),
         (vec![("noise", word("sgd"))], "do not add up"),
         (vec![("noise", word("central")), ("sampling", word("fixed"))], "sampling = poisson"),
         (vec![("noise", word("local")), ("clip_quantile", Value::Real(0.5))], "a clip that stays"),
     ] {
         let error = with(&more).unwrap_err();
-        assert!(error.contains("aplace") && error.contains(said), "{error}");
+        assert!(error.contains("aplace") && error.contains(message), "{error}");
     }
 }

@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{FACTORS, Planner, World, papers, people};
+use common::{FACTORS, Planner, World, after as all_after, bits, fixed, people, per_round, spec};
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use sottovoce_core::Histories;
 use sottovoce_federation::*;
-use sottovoce_models::federated::fpl::Client;
+use sottovoce_models::federated::{AdaptiveSum, AggregationSpec, DampedSum, Sum};
+use sottovoce_models::settings::Choice as _;
 use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec};
 use std::sync::{Arc, Mutex};
 
@@ -14,75 +15,56 @@ fn configured(configuration: Configuration) -> Planner {
     Box::new(move |population| Schedule::of(configuration, population))
 }
 
-fn fixed(schedule: Schedule) -> Planner {
-    Box::new(move |_| schedule)
-}
+type Bits = [Vec<u32>; 3];
 
-fn world() -> World {
-    World {
-        histories: people(150, 60),
-        schedule: configured(Configuration::ParallelPlus),
-        strategy: Box::new(Sum { rate: 0.02 }),
-        policy: papers(0.4),
-        spread: PiSpread::Fixed,
-        values: ValueEncoding::F32,
-        delivery: Delivery::Direct,
-        downloads: Downloads::default(),
-        rate: 0.02,
-    }
-}
-
-type Bits = (Vec<u32>, Vec<u32>);
-
-fn bits(federation: &Federation<InProcess<Client>>) -> Bits {
-    let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
-    (of(federation.shared().tables()[0].values()), of(federation.fleet().private()))
-}
-
-fn after(mut federation: Federation<InProcess<Client>>, epochs: usize) -> (Bits, EpochReport) {
-    let mut last = EpochReport::default();
-    for _ in 0..epochs {
-        last = federation.epoch().unwrap();
-    }
-    (bits(&federation), last)
+/// The bits after some epochs, and the last epoch's report.
+fn after(federation: Federation, epochs: usize) -> (Bits, EpochReport) {
+    let (bits, reports) = all_after(federation, epochs);
+    (bits, reports[epochs - 1])
 }
 
 #[test]
-fn the_same_bytes_on_one_and_on_three_threads() {
-    let plans: [fn() -> Planner; 3] = [
+fn gives_the_same_bits_on_one_and_on_three_threads() {
+    let schedules: [fn() -> Planner; 3] = [
         || configured(Configuration::ParallelPlus),
         || configured(Configuration::Parallel),
         || fixed(Schedule { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14 }),
     ];
-    for schedule in plans {
+    for schedule in schedules {
         let on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| after(World { schedule: schedule(), spread: PiSpread::Uniform, ..world() }.found(5), 3))
+            pool.install(|| {
+                after(
+                    World { schedule: schedule(), spread: PiSpread::Uniform, ..World::default() }
+                        .federation(5),
+                    3,
+                )
+            })
         };
         assert!(on(1) == on(3));
     }
 }
 
 #[test]
-fn passing_by_the_bytes_makes_no_difference() {
+fn delivery_by_bytes_gives_the_same_bits() {
     for values in ValueEncoding::ALL {
-        let by = |delivery| after(World { delivery, values, ..world() }.found(2), 4);
+        let by = |delivery| after(World { delivery, values, ..World::default() }.federation(2), 4);
         let (direct, bytes) = (by(Delivery::Direct), by(Delivery::Bytes));
         assert!(direct == bytes, "{values}");
     }
 }
 
 /// A list that a strategy writes and a test reads.
-type Notes<T> = Arc<Mutex<Vec<T>>>;
+type Recorded<T> = Arc<Mutex<Vec<T>>>;
 
-/// Sees everything the server sees.
-struct Seen(Notes<(usize, u32)>);
+/// Records the rows that the server receives.
+struct RecordingSum(Recorded<(usize, u32)>);
 
-impl Strategy for Seen {
+impl Strategy for RecordingSum {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         let rows = round.tables()[0].rows().map(|(row, count, _)| (row, count));
         self.0.lock().unwrap().extend(rows);
-        Sum { rate: 0.05 }.apply(shared, round);
+        Sum { learning_rate: 0.05 }.apply(shared, round);
     }
 
     fn advice(&self) -> String {
@@ -91,7 +73,7 @@ impl Strategy for Seen {
 }
 
 proptest! {
-    /// One device at a time, so that what the server sees is one owner's.
+    /// One device at a time, so that all rows are from one user.
     #[test]
     fn with_pi_0_no_row_of_a_consumed_item_leaves(
         history in prop::collection::btree_set(0u32..20, 1..19),
@@ -103,11 +85,11 @@ proptest! {
         let world = World {
             histories: Histories::from_lists(std::slice::from_ref(&history), 20).unwrap(),
             schedule: fixed(Schedule { cohort: Cohort::All, triples, rounds: 3 }),
-            strategy: Box::new(Seen(seen.clone())),
-            policy: papers(0.0),
-            ..world()
+            strategy: Box::new(RecordingSum(seen.clone())),
+            policy: per_round(0.0),
+            ..World::default()
         };
-        world.found(seed).epoch().unwrap();
+        world.federation(seed).epoch().unwrap();
         let left = seen.lock().unwrap().clone();
         prop_assert_eq!(left.iter().filter(|(row, _)| history.contains(&(*row as u32))).count(), 0);
         prop_assert_eq!(left.is_empty(), false);
@@ -115,27 +97,32 @@ proptest! {
 }
 
 #[test]
-fn who_hides_or_pauses_sends_accordingly() {
+fn hidden_items_and_paused_devices_send_nothing() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut policy = Policy::new(1.0).unwrap();
     policy.hide(5);
-    World { policy, strategy: Box::new(Seen(seen.clone())), ..world() }.found(1).epoch().unwrap();
+    World { policy, strategy: Box::new(RecordingSum(seen.clone())), ..World::default() }
+        .federation(1)
+        .epoch()
+        .unwrap();
     assert!(seen.lock().unwrap().iter().all(|(row, _)| *row != 5));
     let mut paused = Policy::new(1.0).unwrap();
     paused.pause().unwrap();
-    let (before, (after, report)) =
-        (bits(&world().found(1)), after(World { policy: paused, ..world() }.found(1), 2));
+    let (before, (after, report)) = (
+        bits(&World::default().federation(1)),
+        after(World { policy: paused, ..World::default() }.federation(1), 2),
+    );
     assert_eq!((report.participation.asked, report.participation.sent), (129, 0));
     assert!(before == after);
 }
 
 #[test]
-fn the_server_adds_alpha_times_the_sum() {
-    let open = || World { policy: Policy::new(1.0).unwrap(), ..world() };
-    let mut federation = open().found(3);
+fn the_server_adds_the_learning_rate_times_the_sum() {
+    let all = || World { policy: Policy::new(1.0).unwrap(), ..World::default() };
+    let mut federation = all().federation(3);
     let start = federation.shared().clone();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    struct Sums(Notes<(usize, Vec<f32>)>);
+    struct Sums(Recorded<(usize, Vec<f32>)>);
     impl Strategy for Sums {
         fn apply(&mut self, _: &mut Parameters, round: &Aggregate) {
             self.0.lock().unwrap().extend(round.tables()[0].rows().map(|(row, _, sum)| (row, sum.to_vec())));
@@ -144,7 +131,7 @@ fn the_server_adds_alpha_times_the_sum() {
             String::new()
         }
     }
-    World { strategy: Box::new(Sums(seen.clone())), ..open() }.found(3).epoch().unwrap();
+    World { strategy: Box::new(Sums(seen.clone())), ..all() }.federation(3).epoch().unwrap();
     federation.epoch().unwrap();
     let mut expected = start;
     for (row, sum) in seen.lock().unwrap().iter() {
@@ -155,8 +142,8 @@ fn the_server_adds_alpha_times_the_sum() {
 }
 
 #[test]
-fn bytes_are_those_of_the_wire() {
-    let mut federation = world().found(1);
+fn counts_the_bytes_of_the_wire_format() {
+    let mut federation = World::default().federation(1);
     let shared = SharedModel {
         federation: Default::default(),
         version: Default::default(),
@@ -166,54 +153,65 @@ fn bytes_are_those_of_the_wire() {
     codec::encode_model(&shared, ValueEncoding::F32, &mut model).unwrap();
     let (first, down) = federation.round().unwrap();
     assert_eq!(first.asked, 129);
-    let model_spec = federation.fleet().device().spec();
-    let terms = TermsDraft { model: model_spec, cohort_size: 129, ..TermsDraft::default() };
+    let terms = TermsDraft { model: spec(), cohort_size: 129, ..TermsDraft::default() };
     let mut asked = Vec::new();
     codec::encode_terms(&RoundTerms::freeze(terms).unwrap(), &mut asked);
     assert_eq!(down, first.asked * asked.len() as u64 + first.sent * model.len() as u64);
     // Rows of F + 1 floats, an index each, and little around them.
     let least = first.rows * 4 * (FACTORS as u64 + 1);
     assert!(first.bytes > least && first.bytes < least + 2 * first.rows + 40 * first.sent, "{first:?}");
-    let half = World { values: ValueEncoding::F16, ..world() }.found(1).round().unwrap().0;
+    let half = World { values: ValueEncoding::F16, ..World::default() }.federation(1).round().unwrap().0;
     assert_eq!(first.bytes - half.bytes, first.rows * 2 * (FACTORS as u64 + 1));
 }
 
 #[test]
-fn every_configuration_learns() {
+fn every_configuration_reduces_the_loss() {
     for name in Configuration::NAMES {
         let schedule = configured(Configuration::named(name).unwrap());
-        let mut federation = World { schedule, ..world() }.found(4);
+        let mut federation = World { schedule, ..World::default() }.federation(4);
         let first = federation.epoch().unwrap();
         let last = (0..10).map(|_| federation.epoch().unwrap()).last().unwrap();
-        let interactions = Population::of(&world().histories).interactions as u64;
+        let interactions = Population::of(&World::default().histories).interactions as u64;
         assert!(interactions - first.participation.samples < 129, "{first:?}");
         assert!(last.loss().unwrap() < 0.95 * first.loss().unwrap(), "{first:?} {last:?}");
     }
 }
 
-/// Many people who share one popular row.
+/// Many users who share one popular item.
 fn crowd(strategy: Box<dyn Strategy>) -> World {
-    World { histories: people(4000, 40), strategy, policy: Policy::new(1.0).unwrap(), rate: 0.5, ..world() }
+    World {
+        histories: people(4000, 40),
+        strategy,
+        policy: Policy::new(1.0).unwrap(),
+        learning_rate: 0.5,
+        ..World::default()
+    }
 }
 
 #[test]
-fn the_sum_diverges_in_a_crowd_and_says_so_and_the_stable_ones_do_not() {
-    let mut federation = crowd(Box::new(Sum { rate: 0.5 })).found(1);
+fn the_sum_diverges_in_large_cohorts_and_damped_strategies_do_not() {
+    let mut federation = crowd(Box::new(Sum { learning_rate: 0.5 })).federation(1);
     let error = (0..30).find_map(|_| federation.epoch().err()).expect("divergence is seen");
     assert!(matches!(error, FederationError::Diverged { .. }), "{error}");
     assert!(federation.advice().contains("learning_rate below 0.5 or strategy = adaptive"));
-    let stable: [Box<dyn Strategy>; 2] =
-        [Box::new(DampedSum { rate: 0.5, devices: 10.0 }), Box::new(AdaptiveSum::new(0.2))];
+    let stable: [Box<dyn Strategy>; 2] = [
+        Box::new(DampedSum { learning_rate: 0.5, devices: 10.0 }),
+        strategy::build(AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: 0.2 })),
+    ];
     for strategy in stable {
-        let mut federation = crowd(strategy).found(1);
+        let mut federation = crowd(strategy).federation(1);
         let losses: Vec<f64> = (0..30).map(|_| federation.epoch().unwrap().loss().unwrap()).collect();
         assert!(losses[29] < 0.68, "{losses:?}");
     }
 }
 
 #[test]
-fn one_device_moves_a_row_the_same_under_both_strategies() {
-    let one = |strategy| World { schedule: configured(Configuration::SequentialPlus), strategy, ..world() };
-    let sum = after(one(Box::new(Sum { rate: 0.03 })).found(6), 2);
-    assert!(sum == after(one(Box::new(DampedSum { rate: 0.03, devices: 5.0 })).found(6), 2));
+fn sum_and_damped_sum_are_equal_for_one_device() {
+    let one = |strategy| World {
+        schedule: configured(Configuration::SequentialPlus),
+        strategy,
+        ..World::default()
+    };
+    let sum = after(one(Box::new(Sum { learning_rate: 0.03 })).federation(6), 2);
+    assert!(sum == after(one(Box::new(DampedSum { learning_rate: 0.03, devices: 5.0 })).federation(6), 2));
 }

@@ -1,10 +1,9 @@
-//! Training and scoring times on an invented problem with a skewed catalog.
+//! Training and scoring times on synthetic data with a skewed catalog.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sottovoce_core::{Histories, Rng};
 use sottovoce_models::settings::Value;
-use sottovoce_models::{Fit, Quiet, Recommender};
-use sottovoce_models::{central, registry};
+use sottovoce_models::{Fit, Quiet, Recommender, central};
 use std::hint::black_box;
 
 const USERS: usize = 2000;
@@ -27,13 +26,14 @@ fn problem() -> Histories {
 }
 
 fn build(name: &str, given: &[(&str, Value)]) -> Box<dyn Recommender> {
-    let model = registry::find_in(central::MODELS, name).expect("a model of the registry");
+    let model =
+        central::MODELS.iter().find(|model| model.name == name).expect("a model of the registry").model();
     let settings = model.settings(given.iter().cloned()).expect("settings of the model");
-    (model.build)(&settings)
+    model.build(&settings)
 }
 
 fn fit(model: &mut dyn Recommender, train: &Histories) {
-    model.fit(train, &mut Fit::new(1, &mut Quiet)).expect("a problem that can be learnt");
+    model.fit(train, &mut Fit::new(1, &mut Quiet)).expect("data that the model can be fitted to");
 }
 
 fn training(criterion: &mut Criterion) {

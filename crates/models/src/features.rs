@@ -17,12 +17,16 @@ pub(crate) fn are_usable(facts: &Facts) -> bool {
 ///
 /// # Errors
 /// If there are none, or too many.
-pub(crate) fn of_catalog<'c>(model: &str, catalog: Option<&'c Catalog>) -> Result<&'c Arc<Facts>, ModelError> {
+pub(crate) fn of_catalog<'c>(
+    model: &str,
+    catalog: Option<&'c Catalog>,
+) -> Result<&'c Arc<Facts>, ModelError> {
     let facts = catalog.and_then(|catalog| catalog.facts.as_ref()).filter(|facts| facts.features() > 0);
     let facts = facts.ok_or_else(|| ModelError::Data(format!("{model} {NO_FEATURES}")))?;
     if !are_usable(facts) {
         let found = facts.features();
-        let message = format!("the items have {found} features, of which at most {MAX_FEATURES} can be learnt");
+        let message =
+            format!("the items have {found} features, of which at most {MAX_FEATURES} can be learnt");
         return Err(ModelError::Data(message));
     }
     Ok(facts)

@@ -33,6 +33,6 @@ pub mod stored;
 
 pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainStats};
 pub use recommender::{
-    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary, Tensor, TensorData,
-    Traffic, Turnout, Watch,
+    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary,
+    Tensor, TensorData, Traffic, Turnout, Watch,
 };

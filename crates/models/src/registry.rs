@@ -63,7 +63,10 @@ impl Model {
     ///
     /// # Errors
     /// If a key or a value is wrong.
-    pub fn settings<'a>(&self, given: impl IntoIterator<Item = (&'a str, Value)>) -> Result<Settings, ModelError> {
+    pub fn settings<'a>(
+        &self,
+        given: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<Settings, ModelError> {
         Settings::check(self.name, &self.schema, given)
     }
 
@@ -77,8 +80,8 @@ impl Model {
 ///
 /// # Errors
 /// If there is none; the message names the nearest.
-pub fn find_in(models: &[Model], name: &str) -> Result<Model, ModelError> {
-    models.iter().find(|model| model.name == name).cloned().ok_or_else(|| ModelError::UnknownModel {
+pub fn find_in(models: &[&'static Model], name: &str) -> Result<&'static Model, ModelError> {
+    models.iter().find(|model| model.name == name).copied().ok_or_else(|| ModelError::UnknownModel {
         name: name.to_owned(),
         suggestion: nearest(name, models.iter().map(|model| model.name)),
         known: models.iter().map(|model| model.name).collect::<Vec<_>>().join(", "),

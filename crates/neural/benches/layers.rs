@@ -3,11 +3,11 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use sottovoce_core::Rng;
 use sottovoce_neural::products::{Matrix, MatrixMut, add_product};
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
 use sottovoce_neural::{
-    Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, Conv2d, Conv2dShape, Gru,
-    Layout, Mask, NeuralError, SequenceGradients, Sequences, SparseRows,
+    Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, Conv2d, Conv2dShape, Layout, Mask,
+    NeuralError, Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients,
 };
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -32,8 +32,7 @@ fn reference(criterion: &mut Criterion) {
             let mut model = Reference::<f32>::new(arithmetic, batch, 1).expect("a small model");
             let columns: Vec<u32> = (0..5 * batch as u32).map(|n| n * 97 % INTERESTS as u32).collect();
             let starts: Vec<usize> = (0..=batch).map(|row| 5 * row).collect();
-            let interests =
-                SparseRows::new(&starts, &columns, None, INTERESTS).expect("columns of the model");
+            let interests = SparseRows::new(&starts, &columns, None, INTERESTS).expect("columns of the model");
             let pages = normals(batch * PAGES * PAGE);
             group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), batch), |bencher| {
                 bencher.iter(|| model.step(&interests, &pages));
@@ -69,13 +68,14 @@ fn gru(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("gru-64x64-20-steps");
     for (arithmetic, batch) in BOTH.into_iter().flat_map(|a| BATCHES.map(|batch| (a, batch))) {
         let mut layout = Layout::new(arithmetic);
-        let layer = Gru::new(&mut layout, "gru", 64, 64).expect("sizes above 0");
+        let layer = Recurrent::new(&mut layout, "gru", RecurrentCell::Gru, 64, 64).expect("sizes above 0");
         let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(batch * 20 * 64));
         let mut arena = Arena::new(layer.space(batch, 20), 0).expect("a small arena");
         let mut step = || -> Result<(), NeuralError> {
             let mut space = arena.space();
             let tape = layer.forward(&p, Sequences::new(&x, batch, 20), &mut space)?;
-            layer.backward(&p, &tape, &x, &mut g, SequenceGradients::default(), &mut space)
+            let dy = StateGradients { states: &x, last_cells: None };
+            layer.backward(&p, &tape, dy, &mut g, SequenceGradients::default(), &mut space)
         };
         step().expect("shapes that fit");
         group.bench_function(BenchmarkId::new(format!("{arithmetic:?}"), batch), |bencher| {
@@ -88,8 +88,7 @@ fn attention(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("attention-32-2-heads-50-steps");
     for (arithmetic, batch) in BOTH.into_iter().flat_map(|a| BATCHES.map(|batch| (a, batch))) {
         let mut layout = Layout::new(arithmetic);
-        let layer = Attention::new(&mut layout, "attention", 32, 2, Mask::Causal)
-            .expect("heads that divide the width");
+        let layer = Attention::new(&mut layout, "attention", 32, 2, Mask::Causal).expect("heads that divide the width");
         let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(batch * 50 * 32));
         let mut arena = Arena::new(layer.space(batch, 50, 50), 0).expect("a small arena");
         let mut step = || -> Result<(), NeuralError> {
@@ -110,8 +109,7 @@ fn conv(criterion: &mut Criterion) {
     for (arithmetic, batch) in BOTH.into_iter().flat_map(|a| BATCHES.map(|batch| (a, batch))) {
         let mut layout = Layout::new(arithmetic);
         let image = [14, 14];
-        let shape =
-            Conv2dShape { channels: 32, image, filters: 64, kernel: [5, 5], stride: [1, 1], padding: [2, 2] };
+        let shape = Conv2dShape { channels: 32, image, filters: 64, kernel: [5, 5], stride: [1, 1], padding: [2, 2] };
         let layer = Conv2d::new(&mut layout, "conv", shape).expect("a patch that fits");
         let (p, mut g, x) = (parameters(&layout), layout.zeros::<f32>(), normals(batch * layer.inputs()));
         let (dy, mut dx) = (normals(batch * layer.outputs()), vec![0.0; x.len()]);

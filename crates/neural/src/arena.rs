@@ -1,4 +1,4 @@
-//! The memory of a step, used again for the next.
+//! The arena: memory of a step, reused by the next.
 
 use crate::error::Result;
 use crate::{NeuralError, Real};
@@ -30,7 +30,7 @@ impl<R: Real> Arena<R> {
 
 fn zeroed<T: Copy + Default>(len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| NeuralError::TooLarge { what: "arena" })?;
+    values.try_reserve_exact(len).map_err(|_| NeuralError::TooLarge("arena"))?;
     values.resize(len, T::default());
     Ok(values)
 }
@@ -91,7 +91,7 @@ impl<'a, R: Real> Space<'a, R> {
 
 fn take<'a, T>(rest: &mut &'a mut [T], len: usize) -> Result<&'a mut [T]> {
     if len > rest.len() {
-        return Err(NeuralError::Arena { asked: len, left: rest.len() });
+        return Err(NeuralError::Arena(len, rest.len()));
     }
     let (taken, left) = std::mem::take(rest).split_at_mut(len);
     *rest = left;
@@ -103,21 +103,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_do_not_overlap_and_scratch_is_given_back() {
+    fn slices_do_not_overlap_and_scratch_is_released() {
         let mut arena = Arena::<f32>::new(10, 2).unwrap();
         let mut space = arena.space();
         let a = space.copy(&[1.0, 2.0, 3.0]).unwrap();
         space.scratch().zeros(7).unwrap().fill(9.0);
         let b = space.zeros(4).unwrap();
         assert_eq!((&*a, &*b, space.left()), (&[1.0, 2.0, 3.0][..], &[0.0; 4][..], 3));
-        assert_eq!(space.zeros(4).unwrap_err(), NeuralError::Arena { asked: 4, left: 3 });
+        assert_eq!(space.zeros(4).unwrap_err(), NeuralError::Arena(4, 3));
         assert_eq!(space.indices(2).unwrap(), [0, 0]);
         assert!(space.indices(1).is_err() && space.zeros(3).is_ok());
         assert_eq!(arena.space().left(), 10);
     }
 
     #[test]
-    fn an_impossible_size_is_an_error() {
+    fn rejects_impossible_sizes() {
         assert!(Arena::<f64>::new(usize::MAX, 0).is_err() && Arena::<f64>::new(0, usize::MAX).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The length of a gradient, and a bound on it.
+//! The norm of a gradient, and clipping.
 
 use crate::Real;
 
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_long_gradients_are_shortened() {
+    fn clips_only_long_gradients() {
         let mut values = [3.0f32, 0.0, -4.0];
         assert_eq!((clip_norm(&mut values, 5.0), values), (5.0, [3.0, 0.0, -4.0]));
         assert_eq!(clip_norm(&mut values, 1.0), 5.0);

@@ -1,4 +1,4 @@
-//! First values of parameters.
+//! Initial values of parameters.
 
 use crate::Real;
 use sottovoce_core::Rng;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn initialisers_have_their_moments() {
+    fn initialisers_have_the_right_moments() {
         for (init, variance) in [
             (Init::Uniform(0.3), 0.03),
             (Init::fan_in(25), 0.04 / 3.0),

@@ -6,6 +6,36 @@
 
 use crate::Real;
 
+/// Defines a function over slices of `R` whose loops run with the widest vector instructions of the machine: a
+/// [`SimdKernel`](sottovoce_core::SimdKernel) of its parameters, dispatched at once.
+macro_rules! kernel {
+    ($(#[$doc:meta])* fn $name:ident<$($life:lifetime),+, R>($($field:ident: $type:ty),+ $(,)?) $body:block) => {
+        $crate::kernels::kernel! { $(#[$doc])* fn $name<$($life),+, R>($($field: $type),+) -> () $body }
+    };
+    ($(#[$doc:meta])* fn $name:ident<$($life:lifetime),+, R>($($field:ident: $type:ty),+ $(,)?) -> $out:ty $body:block) => {
+        $(#[$doc])*
+        #[inline]
+        fn $name<$($life),+, R: $crate::Real>($($field: $type),+) -> $out {
+            struct Kernel<$($life),+, R> {
+                $($field: $type),+
+            }
+
+            impl<$($life),+, R: $crate::Real> sottovoce_core::SimdKernel for Kernel<$($life),+, R> {
+                type Output = $out;
+
+                #[inline(always)]
+                fn run(self) -> $out {
+                    let Self { $($field),+ } = self;
+                    $body
+                }
+            }
+
+            sottovoce_core::simd_dispatch(Kernel { $($field),+ })
+        }
+    };
+}
+pub(crate) use kernel;
+
 const LANES: usize = 8;
 
 #[inline(always)]
@@ -13,7 +43,7 @@ fn sum_of<R: Real>(lanes: [R; LANES]) -> R {
     ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
 }
 
-/// Not inlined, so that the lanes stay whole vectors in the loops before it: the compiler would else take them apart to suit
+/// Not inlined, so that the lanes stay whole vectors in the loops before it: otherwise the compiler splits them to suit
 /// this sum.
 #[inline(never)]
 fn sums_of<R: Real, const K: usize>(lanes: &[[R; LANES]; K]) -> [R; K] {
@@ -36,7 +66,7 @@ pub(crate) fn dots<R: Real, const K: usize>(a: &[R], rows: [&[R]; K]) -> [R; K] 
     let (blocks, rest) = a.as_chunks::<LANES>();
     let split = rows.map(|row| row[..a.len()].as_chunks::<LANES>());
     let mut lanes = [[R::ZERO; LANES]; K];
-    // Never fails; tells the compiler that no index below is outside.
+    // Never fails; proves to the compiler that no index below is outside.
     assert!(split.iter().all(|(row, _)| row.len() == blocks.len()));
     for n in 0..blocks.len() {
         for k in 0..K {
@@ -180,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn not_a_number_is_never_hidden() {
+    fn nan_propagates() {
         for place in 0..20 {
             let mut values = wave(20, 0.5);
             values[place] = f64::NAN;
@@ -189,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logarithm_of_a_product_is_the_sum_of_logarithms() {
+    fn log_product_is_the_sum_of_logarithms() {
         let mut product = LogProduct::new();
         let mut sum = 0.0;
         for n in 0..1000 {

@@ -1,4 +1,4 @@
-//! Where each tensor of a model is in its flat buffer.
+//! The layout of a model's tensors in its flat buffer.
 
 use crate::error::{Result, expect_len, setting, size};
 use crate::{Init, NeuralError, Real};
@@ -73,7 +73,7 @@ impl Slot {
     }
 
     fn too_short(&self, found: usize) -> NeuralError {
-        NeuralError::Length { what: "flat buffer of the layout", expected: self.start + self.len, found }
+        NeuralError::Length("flat buffer of the layout", self.start + self.len, found)
     }
 }
 
@@ -116,7 +116,7 @@ impl Layout {
             return Err(setting(format!("two tensors are called {name}")));
         }
         let len = size("tensor", shape)?;
-        let end = self.len.checked_add(len).ok_or(NeuralError::TooLarge { what: "layout" })?;
+        let end = self.len.checked_add(len).ok_or(NeuralError::TooLarge("layout"))?;
         let slot = Slot { start: self.len, len };
         self.tensors.push(Tensor { name, shape: shape.to_vec(), role, init, slot });
         self.len = end;
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn tensors_follow_each_other() {
+    fn tensors_are_contiguous() {
         let layout = example();
         assert_eq!((layout.len(), layout.find("b").unwrap().slot.range()), (10, 6..10));
         assert!(layout.find("c").is_none() && !layout.is_empty());
     }
 
     #[test]
-    fn bad_tensors_are_refused_and_leave_the_layout_as_it_was() {
+    fn rejected_tensors_leave_the_layout_unchanged() {
         let mut layout = example();
         let before = layout.clone();
         for shape in [&[0, 3][..], &[usize::MAX, 2], &[usize::MAX - 3]] {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_starts_the_same_whatever_stands_beside_it() {
+    fn initialisation_does_not_depend_on_other_tensors() {
         let layout = example();
         let mut alone = Layout::default();
         alone.add("a".into(), &[2, 3], Role::Weight, Init::Uniform(1.0)).unwrap();

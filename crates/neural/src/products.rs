@@ -5,17 +5,16 @@
 //! and ReLU's zeros make half of the work or more disappear. Large products gain more from blocks in registers
 //! and cache than from skipping, and go to `gemm` where [`Arithmetic::Machine`] allows it.
 
-use crate::error::Result;
-use crate::kernels::{add_scaled, dots};
+use crate::error::{Result, expect_len, rows_of};
+use crate::kernels::{add_scaled, dots, kernel};
 use crate::{Arithmetic, NeuralError, Real};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Below this many multiplications, or this many rows on the short side, plain loops are used instead of `gemm`. From a
 /// sweep over dense products (docs/performance.md): from here on `gemm` takes half the time or less of loops that find no
 /// zero to skip, so that it loses nothing where half of the values are zero.
 const LARGE: usize = 1 << 13;
 const MANY_ROWS: usize = 4;
-/// The same for `a b'`: `gemm` must first turn b round, which pays off for more rows of a only.
+/// The same for `a b'`: `gemm` must first transpose b, which pays off only for more rows of a.
 const MANY_ROWS_BY_TRANSPOSED: usize = 8;
 
 /// A matrix in row order: row `r` starts at `r * stride`.
@@ -39,16 +38,12 @@ pub struct MatrixMut<'a, R> {
 /// The invariant of both: the last row ends within the values.
 fn check(len: usize, rows: usize, columns: usize, stride: usize) -> Result<()> {
     if rows == 0 || columns == 0 {
-        return Err(NeuralError::Empty { what: "matrix" });
+        return Err(NeuralError::Empty("matrix"));
     }
     let last = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(columns));
-    let end = last.ok_or(NeuralError::TooLarge { what: "matrix" })?;
+    let end = last.ok_or(NeuralError::TooLarge("matrix"))?;
     if end > len || columns > stride {
-        return Err(NeuralError::Length {
-            what: "matrix",
-            expected: end.max(columns),
-            found: len.min(stride),
-        });
+        return Err(NeuralError::Length("matrix", end.max(columns), len.min(stride)));
     }
     Ok(())
 }
@@ -59,7 +54,7 @@ impl<'a, R: Real> Matrix<'a, R> {
     /// # Errors
     /// If they are not a whole number of rows.
     pub fn new(values: &'a [R], columns: usize) -> Result<Self> {
-        let rows = crate::error::rows_of("matrix", values.len(), columns)?;
+        let rows = rows_of("matrix", values.len(), columns)?;
         Ok(Self { values, rows, columns, stride: columns })
     }
 
@@ -90,7 +85,7 @@ impl<'a, R: Real> MatrixMut<'a, R> {
     /// # Errors
     /// If they are not a whole number of rows.
     pub fn new(values: &'a mut [R], columns: usize) -> Result<Self> {
-        let rows = crate::error::rows_of("matrix", values.len(), columns)?;
+        let rows = rows_of("matrix", values.len(), columns)?;
         Ok(Self { values, rows, columns, stride: columns })
     }
 
@@ -109,8 +104,11 @@ impl<'a, R: Real> MatrixMut<'a, R> {
     }
 }
 
-fn same(what: &'static str, expected: usize, found: usize) -> Result<()> {
-    crate::error::expect_len(what, found, expected)
+/// Compares the depths of two factors, and the rows and columns of their product with those of `into`.
+fn check_shapes<R>(depths: (usize, usize), product: (usize, usize), into: &MatrixMut<'_, R>) -> Result<()> {
+    expect_len("depth of a product's second factor", depths.1, depths.0)?;
+    expect_len("rows of a product", into.rows, product.0)?;
+    expect_len("columns of a product", into.columns, product.1)
 }
 
 fn is_large(arithmetic: Arithmetic, rows: usize, columns: usize, depth: usize) -> bool {
@@ -129,13 +127,11 @@ pub fn add_product<R: Real>(
     b: Matrix<'_, R>,
     mut into: MatrixMut<'_, R>,
 ) -> Result<()> {
-    same("rows of a product's second factor", a.columns, b.rows)?;
-    same("rows of a product", a.rows, into.rows)?;
-    same("columns of a product", b.columns, into.columns)?;
+    check_shapes((a.columns, b.rows), (a.rows, b.columns), &into)?;
     if is_large(arithmetic, a.rows, b.columns, a.columns) {
         by_gemm(&mut into, a.columns, (a.values, a.stride, 1), (b.values, b.stride, 1));
     } else {
-        simd_dispatch(Plain { a, b, into });
+        plain_product(a, b, into);
     }
     Ok(())
 }
@@ -150,13 +146,11 @@ pub fn add_product_by_transposed<R: Real>(
     b: Matrix<'_, R>,
     mut into: MatrixMut<'_, R>,
 ) -> Result<()> {
-    same("columns of a product's second factor", a.columns, b.columns)?;
-    same("rows of a product", a.rows, into.rows)?;
-    same("columns of a product", b.rows, into.columns)?;
+    check_shapes((a.columns, b.columns), (a.rows, b.rows), &into)?;
     if a.rows >= MANY_ROWS_BY_TRANSPOSED && is_large(arithmetic, a.rows, b.rows, a.columns) {
         by_gemm(&mut into, a.columns, (a.values, a.stride, 1), (b.values, 1, b.stride));
     } else {
-        simd_dispatch(ByTransposed { a, b, into });
+        product_by_transposed(a, b, into);
     }
     Ok(())
 }
@@ -171,13 +165,11 @@ pub fn add_transposed_product<R: Real>(
     b: Matrix<'_, R>,
     mut into: MatrixMut<'_, R>,
 ) -> Result<()> {
-    same("rows of a product's second factor", a.rows, b.rows)?;
-    same("rows of a product", a.columns, into.rows)?;
-    same("columns of a product", b.columns, into.columns)?;
+    check_shapes((a.rows, b.rows), (a.columns, b.columns), &into)?;
     if is_large(arithmetic, a.columns, b.columns, a.rows) {
         by_gemm(&mut into, a.rows, (a.values, 1, a.stride), (b.values, b.stride, 1));
     } else {
-        simd_dispatch(Transposed { a, b, into });
+        transposed_product(a, b, into);
     }
     Ok(())
 }
@@ -215,18 +207,9 @@ impl<'a, R: Real> Gathered<'a, R> {
     }
 }
 
-struct Plain<'a, 'i, R> {
-    a: Matrix<'a, R>,
-    b: Matrix<'a, R>,
-    into: MatrixMut<'i, R>,
-}
-
-impl<R: Real> SimdKernel for Plain<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Plain { a, b, mut into } = self;
+kernel! {
+    fn plain_product<'a, 'i, R>(a: Matrix<'a, R>, b: Matrix<'a, R>, into: MatrixMut<'i, R>) {
+        let mut into = into;
         let mut gathered = Gathered::new();
         for r in 0..a.rows {
             let sum = into.row(r);
@@ -240,18 +223,9 @@ impl<R: Real> SimdKernel for Plain<'_, '_, R> {
     }
 }
 
-struct ByTransposed<'a, 'i, R> {
-    a: Matrix<'a, R>,
-    b: Matrix<'a, R>,
-    into: MatrixMut<'i, R>,
-}
-
-impl<R: Real> SimdKernel for ByTransposed<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let ByTransposed { a, b, mut into } = self;
+kernel! {
+    fn product_by_transposed<'a, 'i, R>(a: Matrix<'a, R>, b: Matrix<'a, R>, into: MatrixMut<'i, R>) {
+        let mut into = into;
         for r in 0..a.rows {
             let row = a.row(r);
             let (fours, rest) = into.row(r).as_chunks_mut::<4>();
@@ -269,18 +243,9 @@ impl<R: Real> SimdKernel for ByTransposed<'_, '_, R> {
     }
 }
 
-struct Transposed<'a, 'i, R> {
-    a: Matrix<'a, R>,
-    b: Matrix<'a, R>,
-    into: MatrixMut<'i, R>,
-}
-
-impl<R: Real> SimdKernel for Transposed<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Transposed { a, b, mut into } = self;
+kernel! {
+    fn transposed_product<'a, 'i, R>(a: Matrix<'a, R>, b: Matrix<'a, R>, into: MatrixMut<'i, R>) {
+        let mut into = into;
         let mut gathered = Gathered::new();
         for r in 0..a.columns {
             let sum = into.row(r);
@@ -390,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_do_not_fit_are_errors() {
+    fn rejects_shapes_that_do_not_fit() {
         let values = [0.0f32; 12];
         assert!(Matrix::new(&values, 5).is_err() && Matrix::new(&values, 0).is_err());
         assert!(Matrix::strided(&values, 4, 3, 4).is_err() && Matrix::strided(&values, 2, 3, 2).is_err());

@@ -66,72 +66,44 @@ pub trait Real:
     }
 }
 
-impl Real for f32 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
+macro_rules! real {
+    ($type:ident, $exp:path, $tanh:path) => {
+        impl Real for $type {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
 
-    #[inline(always)]
-    fn of(x: f64) -> Self {
-        x as f32
-    }
+            #[inline(always)]
+            fn of(x: f64) -> Self {
+                x as $type
+            }
 
-    #[inline(always)]
-    fn to_f64(x: Self) -> f64 {
-        f64::from(x)
-    }
+            #[inline(always)]
+            fn to_f64(x: Self) -> f64 {
+                x.into()
+            }
 
-    #[inline(always)]
-    fn is_nan(x: Self) -> bool {
-        x.is_nan()
-    }
+            #[inline(always)]
+            fn is_nan(x: Self) -> bool {
+                x.is_nan()
+            }
 
-    #[inline(always)]
-    fn sqrt(x: Self) -> Self {
-        x.sqrt()
-    }
+            #[inline(always)]
+            fn sqrt(x: Self) -> Self {
+                x.sqrt()
+            }
 
-    #[inline(always)]
-    fn exp(x: Self) -> Self {
-        math::exp_f32(x)
-    }
+            #[inline(always)]
+            fn exp(x: Self) -> Self {
+                $exp(x)
+            }
 
-    #[inline(always)]
-    fn tanh(x: Self) -> Self {
-        math::tanh_f32(x)
-    }
+            #[inline(always)]
+            fn tanh(x: Self) -> Self {
+                $tanh(x)
+            }
+        }
+    };
 }
 
-impl Real for f64 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-
-    #[inline(always)]
-    fn of(x: f64) -> Self {
-        x
-    }
-
-    #[inline(always)]
-    fn to_f64(x: Self) -> f64 {
-        x
-    }
-
-    #[inline(always)]
-    fn is_nan(x: Self) -> bool {
-        x.is_nan()
-    }
-
-    #[inline(always)]
-    fn sqrt(x: Self) -> Self {
-        x.sqrt()
-    }
-
-    #[inline(always)]
-    fn exp(x: Self) -> Self {
-        math::exp(x)
-    }
-
-    #[inline(always)]
-    fn tanh(x: Self) -> Self {
-        math::tanh(x)
-    }
-}
+real!(f32, math::exp_f32, math::tanh_f32);
+real!(f64, math::exp, math::tanh);

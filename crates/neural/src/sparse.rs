@@ -25,11 +25,7 @@ impl<'a, R: Real> SparseRows<'a, R> {
     pub fn one(columns: &'a [u32], values: Option<&'a [R]>, width: usize) -> Result<Self> {
         size("width of sparse rows", &[width])?;
         if let Some(&column) = columns.iter().find(|&&column| column as usize >= width) {
-            return Err(NeuralError::Index {
-                what: "column of a sparse row",
-                index: column as usize,
-                below: width,
-            });
+            return Err(NeuralError::Index("column of a sparse row", column as usize, width));
         }
         if let Some(values) = values {
             expect_len("values of sparse rows", values.len(), columns.len())?;
@@ -41,21 +37,14 @@ impl<'a, R: Real> SparseRows<'a, R> {
     ///
     /// # Errors
     /// As [`one`](Self::one), or if starts do not rise from 0 to the number of columns.
-    pub fn new(
-        starts: &'a [usize],
-        columns: &'a [u32],
-        values: Option<&'a [R]>,
-        width: usize,
-    ) -> Result<Self> {
+    pub fn new(starts: &'a [usize], columns: &'a [u32], values: Option<&'a [R]>, width: usize) -> Result<Self> {
         let rows = Self::one(columns, values, width)?;
         let whole = starts.first() == Some(&0) && starts.last() == Some(&columns.len());
         if starts.len() < 2 {
-            return Err(NeuralError::Empty { what: "starts of sparse rows" });
+            return Err(NeuralError::Empty("starts of sparse rows"));
         }
         if !(whole && starts.is_sorted()) {
-            return Err(crate::error::setting(
-                "starts of sparse rows do not rise from 0 to the number of columns",
-            ));
+            return Err(crate::error::setting("starts of sparse rows do not rise from 0 to the number of columns"));
         }
         Ok(Self { starts: Some(starts), ..rows })
     }
@@ -91,8 +80,8 @@ pub struct RowGradients<R> {
     /// Touched rows, in the order of their first touch.
     rows: Vec<u32>,
     values: Vec<R>,
-    /// For each row of the table, one more than its place in `rows`; 0 if untouched.
-    places: Vec<u32>,
+    /// For each row of the table, one more than its index in `rows`; 0 if untouched.
+    slots: Vec<u32>,
 }
 
 impl<R: Real> RowGradients<R> {
@@ -103,11 +92,11 @@ impl<R: Real> RowGradients<R> {
     pub fn new(rows: usize, width: usize, room: usize) -> Result<Self> {
         size("table", &[rows, width])?;
         if u32::try_from(rows).is_err() {
-            return Err(NeuralError::TooLarge { what: "rows of a table" });
+            return Err(NeuralError::TooLarge("rows of a table"));
         }
         let room = room.min(rows);
         let values = Vec::with_capacity(room * width);
-        Ok(Self { width, rows: Vec::with_capacity(room), values, places: vec![0; rows] })
+        Ok(Self { width, rows: Vec::with_capacity(room), values, slots: vec![0; rows] })
     }
 
     /// Width of a row.
@@ -117,7 +106,7 @@ impl<R: Real> RowGradients<R> {
 
     /// Rows of the table.
     pub fn table_rows(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Adds `factor * gradient` to a row's gradient.
@@ -127,18 +116,14 @@ impl<R: Real> RowGradients<R> {
     #[inline]
     pub fn add(&mut self, row: usize, factor: R, gradient: &[R]) -> Result<()> {
         expect_len("gradient of a row", gradient.len(), self.width)?;
-        let below = self.places.len();
-        let place = self.places.get_mut(row).ok_or(NeuralError::Index {
-            what: "row of a table",
-            index: row,
-            below,
-        })?;
-        if *place == 0 {
+        let below = self.slots.len();
+        let slot = self.slots.get_mut(row).ok_or(NeuralError::Index("row of a table", row, below))?;
+        if *slot == 0 {
             self.rows.push(row as u32);
             self.values.resize(self.values.len() + self.width, R::ZERO);
-            *place = self.rows.len() as u32;
+            *slot = self.rows.len() as u32;
         }
-        let start = (*place as usize - 1) * self.width;
+        let start = (*slot as usize - 1) * self.width;
         add_scaled(&mut self.values[start..start + self.width], [factor], [gradient]);
         Ok(())
     }
@@ -156,7 +141,7 @@ impl<R: Real> RowGradients<R> {
     /// Forgets all gradients.
     pub fn clear(&mut self) {
         for &row in &self.rows {
-            self.places[row as usize] = 0;
+            self.slots[row as usize] = 0;
         }
         self.rows.clear();
         self.values.clear();
@@ -167,7 +152,7 @@ impl<R: Real> RowGradients<R> {
     /// # Errors
     /// If the table has another size.
     pub fn add_to(&self, table: &mut [R]) -> Result<()> {
-        expect_len("table", table.len(), self.places.len() * self.width)?;
+        expect_len("table", table.len(), self.slots.len() * self.width)?;
         for (row, gradient) in self.iter() {
             add_scaled(&mut table[row * self.width..][..self.width], [R::ONE], [gradient]);
         }
@@ -180,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_give_their_columns_and_values() {
+    fn rows_yield_columns_and_values() {
         let rows = SparseRows::new(&[0, 2, 2, 3], &[4, 1, 0], Some(&[0.5f32, 2.0, 3.0]), 5).unwrap();
         let row = |n| rows.row(n).collect::<Vec<_>>();
         assert_eq!((rows.rows(), row(0), row(1)), (3, vec![(4, 0.5), (1, 2.0)], vec![]));
@@ -190,9 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_contradict_themselves_are_errors() {
-        let new =
-            |starts: &[usize], columns: &[u32]| SparseRows::<f32>::new(starts, columns, None, 5).is_err();
+    fn rejects_inconsistent_rows() {
+        let new = |starts: &[usize], columns: &[u32]| SparseRows::<f32>::new(starts, columns, None, 5).is_err();
         assert!(new(&[0, 1], &[5]) && new(&[0, 1], &[0, 1]) && new(&[1, 2], &[0, 1]) && new(&[], &[]));
         assert!(new(&[0, 2, 1, 2], &[0, 1]) && new(&[0], &[]));
         assert!(SparseRows::one(&[1], Some(&[1.0f32, 2.0]), 5).is_err());
@@ -200,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn touched_rows_add_up_and_are_forgotten() {
+    fn row_gradients_accumulate_and_clear() {
         let mut rows = RowGradients::new(6, 2, 2).unwrap();
         for (row, factor) in [(4, 1.0), (1, 2.0), (4, -3.0)] {
             rows.add(row, factor, &[1.0f64, 10.0]).unwrap();
@@ -214,8 +198,6 @@ mod tests {
         rows.add(4, 1.0, &[5.0, 6.0]).unwrap();
         assert_eq!(rows.iter().collect::<Vec<_>>(), [(4, &[5.0, 6.0][..])]);
         assert!(rows.add(6, 1.0, &[0.0; 2]).is_err() && rows.add(0, 1.0, &[0.0]).is_err());
-        assert!(
-            RowGradients::<f32>::new(0, 2, 0).is_err() && RowGradients::<f32>::new(usize::MAX, 2, 0).is_err()
-        );
+        assert!(RowGradients::<f32>::new(0, 2, 0).is_err() && RowGradients::<f32>::new(usize::MAX, 2, 0).is_err());
     }
 }

@@ -5,13 +5,13 @@
 
 use sottovoce_core::Rng;
 use sottovoce_neural::losses::{bpr, cross_entropy, kl_gaussian, mse, multinomial, sample_gaussian};
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
 use sottovoce_neural::{
-    Activation, Adam, Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm,
-    Conv2d, Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Lstm, LstmGradients, Mask,
-    NeuralError, Pool, PoolShape, Pooling, Quantiser, Rnn, RowGradients, SequenceGradients, Sequences, Sgd,
-    Space, SparseRows, Statistics,
+    Activation, Adam, Arena, Arithmetic, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm, Conv2d,
+    Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, NeuralError, Pool, PoolShape, Pooling,
+    Quantiser, Recurrent, RecurrentCell, RowGradients, SequenceGradients, Sequences, Sgd, Space, SparseRows,
+    StateGradients, Statistics,
 };
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -47,8 +47,8 @@ fn allocations(mut work: impl FnMut()) -> usize {
 struct Others {
     layout: Layout,
     embedding: Embedding,
-    rnn: Rnn,
-    lstm: Lstm,
+    rnn: Recurrent,
+    lstm: Recurrent,
     attention: Attention,
     layer_norm: LayerNorm,
     batch_norm: BatchNorm,
@@ -68,12 +68,11 @@ impl Others {
     fn new() -> Result<Self, NeuralError> {
         let mut layout = Layout::default();
         let image = [TIME, WIDTH];
-        let conv =
-            Conv2dShape { channels: 1, image, filters: 2, kernel: [3, 3], stride: [1, 1], padding: [1, 1] };
+        let conv = Conv2dShape { channels: 1, image, filters: 2, kernel: [3, 3], stride: [1, 1], padding: [1, 1] };
         Ok(Self {
             embedding: Embedding::new(&mut layout, "items", 10, WIDTH, Init::Normal(0.1))?,
-            rnn: Rnn::new(&mut layout, "rnn", WIDTH, WIDTH)?,
-            lstm: Lstm::new(&mut layout, "lstm", WIDTH, WIDTH)?,
+            rnn: Recurrent::new(&mut layout, "rnn", RecurrentCell::Rnn, WIDTH, WIDTH)?,
+            lstm: Recurrent::new(&mut layout, "lstm", RecurrentCell::Lstm, WIDTH, WIDTH)?,
             attention: Attention::new(&mut layout, "attention", WIDTH, 2, Mask::Causal)?,
             layer_norm: LayerNorm::new(&mut layout, "layer", WIDTH)?,
             batch_norm: BatchNorm::new(&mut layout, "batch", WIDTH)?,
@@ -99,11 +98,11 @@ impl Others {
         let mask = self.dropout.forward(x, &mut Rng::new(1), space)?;
         let x = &*x;
         let dx = space.zeros(VALUES)?;
+        let dy = StateGradients { states: x, last_cells: None };
         let rnn = self.rnn.forward(p, Sequences::new(x, BATCH, TIME), space)?;
         let into = SequenceGradients { values: Some(&mut *dx), start: None };
-        self.rnn.backward(p, &rnn, x, g, into, space)?;
+        self.rnn.backward(p, &rnn, dy, g, into, space)?;
         let lstm = self.lstm.forward(p, Sequences::new(x, BATCH, TIME), space)?;
-        let dy = LstmGradients { states: x, last_cells: None };
         self.lstm.backward(p, &lstm, dy, g, SequenceGradients::default(), space)?;
         let attention = self.attention.forward(p, x, x, BATCH, space)?;
         let dy = AttentionOutputGradients { output: x, weights: None };
@@ -112,7 +111,7 @@ impl Others {
         self.layer_norm.backward(p, &norm, x, g, Some(dx))?;
         let norm = self.batch_norm.forward(p, x, Statistics::Batch, space)?;
         self.batch_norm.backward(p, &norm, x, g, Some(dx), space)?;
-        self.batch_norm.track(p, &norm, 0.1)?;
+        self.batch_norm.update_running(p, &norm, 0.1)?;
         let images = self.conv.forward(p, x, space)?;
         Activation::Tanh.apply(images);
         let pooled = self.pool.forward(images, space)?;

@@ -2,16 +2,13 @@
 
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use sottovoce_core::Rng;
-use sottovoce_neural::losses::{
-    bce_with_logits, bce_with_logits_sparse, bpr, cross_entropy, kl_gaussian, mse,
-};
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
+use sottovoce_neural::losses::{bce_with_logits, bce_with_logits_sparse, bpr, cross_entropy, kl_gaussian, mse};
 use sottovoce_neural::{
-    Activation, Adam, Arena, Arithmetic, Attention, BatchNorm, Conv1d, Conv1dShape, Conv2d, Conv2dShape,
-    Dropout, Embedding, Gru, Init, LayerNorm, Layout, Linear, Lstm, Mask, NeuralError, Pool, PoolShape,
-    Pooling, Quantiser, Rnn, RowGradients, SequenceGradients, Sequences, Sgd, SparseRows, Statistics,
-    softmax,
+    Activation, Adam, Arena, Arithmetic, Attention, BatchNorm, Conv1dShape, Conv2d, Conv2dShape, Dropout, Embedding,
+    Init, LayerNorm, Layout, Linear, Mask, NeuralError, Pool, PoolShape, Pooling, Quantiser, Recurrent, RecurrentCell,
+    RowGradients, SequenceGradients, Sequences, Sgd, SparseRows, StateGradients, Statistics, softmax,
 };
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 
 fn normals(seed: u64, len: usize) -> Vec<f64> {
     let mut rng = Rng::new(seed);
@@ -162,8 +159,7 @@ fn batch_statistics_of_one_sample_are_refused() {
     let mut parameters = layout.zeros();
     layout.initialise(&mut parameters, &Rng::new(1)).unwrap();
     let mut arena = arena(layer.space(1));
-    let error =
-        layer.forward(&parameters, &[1.0, 2.0, 3.0], Statistics::Batch, &mut arena.space()).unwrap_err();
+    let error = layer.forward(&parameters, &[1.0, 2.0, 3.0], Statistics::Batch, &mut arena.space()).unwrap_err();
     assert_eq!(error, NeuralError::BatchOfOne);
     assert!(error.to_string().contains("running statistics"), "{error}");
 }
@@ -181,9 +177,8 @@ fn single_samples_pull_running_statistics_to_those_of_the_cohort() {
         let mut gradients = layout.zeros();
         for sample in &samples {
             let mut arena = arena(layer.space(1));
-            let tape =
-                layer.forward(&parameters, &[*sample], Statistics::Running, &mut arena.space()).unwrap();
-            layer.pull(&parameters, &tape, &mut gradients).unwrap();
+            let tape = layer.forward(&parameters, &[*sample], Statistics::Running, &mut arena.space()).unwrap();
+            layer.add_running_gradient(&parameters, &tape, &mut gradients).unwrap();
         }
         gradients.iter_mut().for_each(|gradient| *gradient /= samples.len() as f64);
         sgd.step(&mut parameters, &mut gradients).unwrap();
@@ -238,30 +233,18 @@ fn sizes_without_meaning_are_errors() {
     let l = &mut layout;
     assert!(Linear::new(l, "a", 0, 3).is_err() && Linear::new(l, "b", 3, 0).is_err());
     assert!(Linear::new(l, "c", usize::MAX, 3).is_err());
-    assert!(Rnn::new(l, "d", 0, 3).is_err() && Gru::new(l, "e", 3, 0).is_err());
-    assert!(Lstm::new(l, "f", 3, usize::MAX / 2).is_err());
-    assert!(
-        Attention::new(l, "g", 6, 4, Mask::None).is_err()
-            && Attention::new(l, "h", 6, 0, Mask::None).is_err()
-    );
+    let recurrent = |l: &mut Layout, name, cell, inputs, units| Recurrent::new(l, name, cell, inputs, units).is_err();
+    assert!(recurrent(l, "d", RecurrentCell::Rnn, 0, 3) && recurrent(l, "e", RecurrentCell::Gru, 3, 0));
+    assert!(recurrent(l, "f", RecurrentCell::Lstm, 3, usize::MAX / 2));
+    assert!(Attention::new(l, "g", 6, 4, Mask::None).is_err() && Attention::new(l, "h", 6, 0, Mask::None).is_err());
     assert!(LayerNorm::new(l, "i", 0).is_err() && BatchNorm::new(l, "j", 0).is_err());
     assert!(Embedding::new(l, "k", 0, 3, Init::ZEROS).is_err());
     assert!(Quantiser::new(l, "m", 0, 3, 0.25).is_err());
-    let conv =
-        |kernel, stride, padding| Conv1dShape { channels: 1, length: 4, filters: 1, kernel, stride, padding };
-    for (n, shape) in
-        [conv(5, 1, 0), conv(1, 0, 0), conv(0, 1, 0), conv(1, 1, usize::MAX)].into_iter().enumerate()
-    {
-        assert!(Conv1d::new(l, &format!("n{n}"), shape).is_err(), "{shape:?}");
+    let conv = |kernel, stride, padding| Conv1dShape { channels: 1, length: 4, filters: 1, kernel, stride, padding };
+    for (n, shape) in [conv(5, 1, 0), conv(1, 0, 0), conv(0, 1, 0), conv(1, 1, usize::MAX)].into_iter().enumerate() {
+        assert!(Conv2d::over_sequences(l, &format!("n{n}"), shape).is_err(), "{shape:?}");
     }
-    let image = Conv2dShape {
-        channels: 0,
-        image: [4, 4],
-        filters: 1,
-        kernel: [1, 1],
-        stride: [1, 1],
-        padding: [0, 0],
-    };
+    let image = Conv2dShape { channels: 0, image: [4, 4], filters: 1, kernel: [1, 1], stride: [1, 1], padding: [0, 0] };
     assert!(Conv2d::new(l, "o", image).is_err());
     assert!(Conv2d::new(l, "p", Conv2dShape { channels: 1, filters: 0, ..image }).is_err());
     let pool = PoolShape { channels: 1, image: [2, 2], window: [3, 1], stride: [1, 1] };
@@ -279,10 +262,10 @@ fn sizes_without_meaning_are_errors() {
 fn slices_of_wrong_lengths_are_errors() {
     let mut layout = Layout::default();
     let linear = Linear::new(&mut layout, "a", 3, 2).unwrap();
-    let gru = Gru::new(&mut layout, "b", 3, 2).unwrap();
+    let gru = Recurrent::new(&mut layout, "b", RecurrentCell::Gru, 3, 2).unwrap();
     let attention = Attention::new(&mut layout, "c", 4, 2, Mask::Causal).unwrap();
     let conv = Conv1dShape { channels: 1, length: 4, filters: 2, kernel: 2, stride: 1, padding: 0 };
-    let conv = Conv1d::new(&mut layout, "d", conv).unwrap();
+    let conv = Conv2d::over_sequences(&mut layout, "d", conv).unwrap();
     let norm = LayerNorm::new(&mut layout, "e", 4).unwrap();
     let codes = Quantiser::new(&mut layout, "f", 3, 4, 0.25).unwrap();
     let table = Embedding::new(&mut layout, "g", 5, 2, Init::ZEROS).unwrap();
@@ -317,7 +300,8 @@ fn slices_of_wrong_lengths_are_errors() {
         assert!(gru.forward(&p, Sequences::new(&values[..12], batch, time), &mut space).is_err());
     }
     let tape = gru.forward(&p, Sequences::new(&values[..12], 2, 2), &mut space).unwrap();
-    assert!(gru.backward(&p, &tape, &values[..7], &mut g, SequenceGradients::default(), &mut space).is_err());
+    let dy = StateGradients { states: &values[..7], last_cells: None };
+    assert!(gru.backward(&p, &tape, dy, &mut g, SequenceGradients::default(), &mut space).is_err());
     assert_eq!((tape.last(1).len(), tape.last(2).len(), tape.last(usize::MAX).len()), (2, 0, 0));
     assert!(attention.forward(&p, &values[..8], &values[..12], 1, &mut space).is_err());
     assert!(attention.forward(&p, &values[..12], &values[..12], 2, &mut space).is_err());
@@ -327,8 +311,7 @@ fn slices_of_wrong_lengths_are_errors() {
     assert!(Sgd::new(0.1).step_part(2..4, &mut [0.0; 3], &mut [0.0; 3]).is_err());
     let mut adam = Adam::new(0.1, 3);
     assert!(
-        adam.step(&mut [0.0; 2], &mut [0.0; 2]).is_err()
-            && adam.step_part(0..1, &mut [0.0; 3], &mut [0.0; 3]).is_err()
+        adam.step(&mut [0.0; 2], &mut [0.0; 2]).is_err() && adam.step_part(0..1, &mut [0.0; 3], &mut [0.0; 3]).is_err()
     );
     let mut heavy = Sgd::with_momentum(0.1, 0.9, layout.len()).unwrap();
     assert!(heavy.step_rows(table.table(), &mut g, &mut table.row_gradients(1).unwrap()).is_err());
@@ -337,7 +320,7 @@ fn slices_of_wrong_lengths_are_errors() {
 #[test]
 fn an_arena_that_is_too_small_is_an_error_that_says_so() {
     let mut layout = Layout::default();
-    let layer = Lstm::new(&mut layout, "r", 2, 3).unwrap();
+    let layer = Recurrent::new(&mut layout, "r", RecurrentCell::Lstm, 2, 3).unwrap();
     let p = vec![0.1; layout.len()];
     let x = [0.5; 8];
     let need = layer.space(2, 2);
@@ -345,10 +328,10 @@ fn an_arena_that_is_too_small_is_an_error_that_says_so() {
         let mut arena = arena(size);
         let mut space = arena.space();
         let done = layer.forward(&p, Sequences::new(&x, 2, 2), &mut space).and_then(|tape| {
-            let dy = sottovoce_neural::LstmGradients { states: &[1.0; 12], last_cells: None };
+            let dy = StateGradients { states: &[1.0; 12], last_cells: None };
             layer.backward(&p, &tape, dy, &mut layout.zeros(), SequenceGradients::default(), &mut space)
         });
-        assert!(matches!(done, Err(NeuralError::Arena { .. })), "{size} of {need}");
+        assert!(matches!(done, Err(NeuralError::Arena(..))), "{size} of {need}");
     }
 }
 

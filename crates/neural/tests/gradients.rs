@@ -6,14 +6,14 @@
 use proptest::prelude::{ProptestConfig, any, proptest};
 use sottovoce_core::Rng;
 use sottovoce_neural::losses::{
-    bce_with_logits, bce_with_logits_sparse, bpr, cross_entropy, kl_gaussian, mse, multinomial,
-    sample_gaussian, sample_gaussian_backward,
+    bce_with_logits, bce_with_logits_sparse, bpr, cross_entropy, kl_gaussian, mse, multinomial, sample_gaussian,
+    sample_gaussian_backward,
 };
 use sottovoce_neural::{
-    Activation, Arena, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm, Conv1d,
-    Conv1dShape, Conv2d, Conv2dShape, Dropout, Embedding, Gru, Init, LayerNorm, Layout, Linear, Lstm,
-    LstmGradients, Mask, Pool, PoolShape, Pooling, Quantiser, Rnn, SequenceGradients, Sequences, SparseRows,
-    Statistics, gelu, gelu_backward, softmax, softmax_backward,
+    Activation, Arena, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm, Conv1dShape, Conv2d,
+    Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, Pool, PoolShape, Pooling, Quantiser,
+    Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients, Statistics, gelu,
+    gelu_backward, softmax, softmax_backward,
 };
 
 /// Random values, the same for the same seed and label.
@@ -97,48 +97,14 @@ proptest! {
     }
 
     #[test]
-    fn rnn(seed in any::<u64>(), batch in 1..4usize, time in 1..5usize, inputs in 1..5usize, units in 1..6usize, started in any::<bool>()) {
+    fn recurrent(
+        seed in any::<u64>(), cell in proptest::sample::select(vec![RecurrentCell::Rnn, RecurrentCell::Gru, RecurrentCell::Lstm]),
+        batch in 1..4usize, time in 1..5usize, inputs in 1..5usize, units in 1..6usize, started in any::<bool>(),
+    ) {
+        let lstm = cell == RecurrentCell::Lstm;
         let mut layout = Layout::default();
-        let layer = Rnn::new(&mut layout, "r", inputs, units).unwrap();
-        let (values, start) = (batch * time * inputs, batch * units);
-        let dy = normals(seed, "dy", batch * time * units);
-        check(&point(&layout, values + start, seed), |point, gradient| {
-            let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));
-            let ((x, h), (dx, dh)) = (x.split_at(values), dx.split_at_mut(values));
-            let mut arena = arena(layer.space(batch, time));
-            let mut space = arena.space();
-            let x = Sequences { values: x, batch, time, start: started.then_some(h) };
-            let tape = layer.forward(p, x, &mut space).unwrap();
-            let into = SequenceGradients { values: Some(dx), start: started.then_some(dh) };
-            layer.backward(p, &tape, &dy, dp, into, &mut space).unwrap();
-            dot(tape.states(), &dy)
-        });
-    }
-
-    #[test]
-    fn gru(seed in any::<u64>(), batch in 1..4usize, time in 1..5usize, inputs in 1..5usize, units in 1..6usize, started in any::<bool>()) {
-        let mut layout = Layout::default();
-        let layer = Gru::new(&mut layout, "r", inputs, units).unwrap();
-        let (values, start) = (batch * time * inputs, batch * units);
-        let dy = normals(seed, "dy", batch * time * units);
-        check(&point(&layout, values + start, seed), |point, gradient| {
-            let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));
-            let ((x, h), (dx, dh)) = (x.split_at(values), dx.split_at_mut(values));
-            let mut arena = arena(layer.space(batch, time));
-            let mut space = arena.space();
-            let x = Sequences { values: x, batch, time, start: started.then_some(h) };
-            let tape = layer.forward(p, x, &mut space).unwrap();
-            let into = SequenceGradients { values: Some(dx), start: started.then_some(dh) };
-            layer.backward(p, &tape, &dy, dp, into, &mut space).unwrap();
-            dot(tape.states(), &dy)
-        });
-    }
-
-    #[test]
-    fn lstm(seed in any::<u64>(), batch in 1..4usize, time in 1..5usize, inputs in 1..5usize, units in 1..6usize, started in any::<bool>()) {
-        let mut layout = Layout::default();
-        let layer = Lstm::new(&mut layout, "r", inputs, units).unwrap();
-        let (values, start) = (batch * time * inputs, 2 * batch * units);
+        let layer = Recurrent::new(&mut layout, "r", cell, inputs, units).unwrap();
+        let (values, start) = (batch * time * inputs, batch * units * if lstm { 2 } else { 1 });
         let (dy, dc) = (normals(seed, "dy", batch * time * units), normals(seed, "dc", batch * units));
         check(&point(&layout, values + start, seed), |point, gradient| {
             let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));
@@ -148,10 +114,10 @@ proptest! {
             let x = Sequences { values: x, batch, time, start: started.then_some(h) };
             let tape = layer.forward(p, x, &mut space).unwrap();
             let into = SequenceGradients { values: Some(dx), start: started.then_some(dh) };
-            let outputs = LstmGradients { states: &dy, last_cells: Some(&dc) };
+            let outputs = StateGradients { states: &dy, last_cells: lstm.then_some(&dc[..]) };
             layer.backward(p, &tape, outputs, dp, into, &mut space).unwrap();
-            let cells: f64 = (0..batch).map(|b| dot(tape.last_cell(b), &dc[b * units..][..units])).sum();
-            dot(tape.states(), &dy) + cells
+            let cells = |b| if lstm { dot(tape.last_cell(b), &dc[b * units..][..units]) } else { 0.0 };
+            dot(tape.states(), &dy) + (0..batch).map(cells).sum::<f64>()
         });
     }
 
@@ -162,7 +128,7 @@ proptest! {
     ) {
         let mut layout = Layout::default();
         let shape = Conv1dShape { channels, length, filters, kernel, stride, padding };
-        let layer = Conv1d::new(&mut layout, "c", shape).unwrap();
+        let layer = Conv2d::over_sequences(&mut layout, "c", shape).unwrap();
         let dy = normals(seed, "dy", batch * layer.outputs());
         check(&point(&layout, batch * layer.inputs(), seed), |point, gradient| {
             let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));

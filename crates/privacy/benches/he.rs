@@ -16,10 +16,10 @@ fn exact(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("bfv, 50,000 values");
     group.sample_size(20);
     group.bench_function("seal and write", |bench| {
-        bench.iter(|| key.seal(black_box(&input), &mut source).map(|sealed| sealed.encode()));
+        bench.iter(|| key.encrypt(black_box(&input), &mut source).map(|ciphertext| ciphertext.encode()));
     });
-    let sealed = key.seal(&input, &mut source).expect("values within range");
-    group.bench_function("open", |bench| bench.iter(|| decryptor.open(black_box(&sealed))));
+    let ciphertext = key.encrypt(&input, &mut source).expect("values within range");
+    group.bench_function("open", |bench| bench.iter(|| decryptor.decrypt(black_box(&ciphertext))));
     group.finish();
 }
 
@@ -32,11 +32,11 @@ fn real(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("ckks, 50,000 values");
     group.sample_size(20);
     group.bench_function("seal and write", |bench| {
-        bench.iter(|| key.seal(black_box(&input), &mut source).map(|sealed| sealed.encode()));
+        bench.iter(|| key.encrypt(black_box(&input), &mut source).map(|ciphertext| ciphertext.encode()));
     });
-    let sealed = key.seal(&input, &mut source).expect("values within range");
+    let ciphertext = key.encrypt(&input, &mut source).expect("values within range");
     group.bench_function("open, not flooded", |bench| {
-        bench.iter(|| decryptor.decrypt_unflooded(black_box(&sealed)));
+        bench.iter(|| decryptor.decrypt_unflooded(black_box(&ciphertext)));
     });
     group.finish();
 }

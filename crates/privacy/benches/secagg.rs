@@ -1,9 +1,8 @@
-//! What secure aggregation costs a device and the server.
+//! The inner loops of secure aggregation. `sottovoce bench secagg` times whole rounds.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sottovoce_privacy::secagg::{Parameters, add_keystream, trial};
+use sottovoce_privacy::secagg::{Parameters, add_keystream};
 use std::hint::black_box;
-use std::time::Instant;
 
 const VALUES: usize = 100_000;
 
@@ -19,21 +18,9 @@ fn masks(criterion: &mut Criterion) {
 
 fn parameters(criterion: &mut Criterion) {
     criterion.bench_function("secagg/choose parameters for 1,000 devices", |bench| {
-        bench.iter(|| Parameters::choose(black_box(1000), 0.3, 0.1));
+        bench.iter(|| Parameters::choose(black_box(1000), 0.3, 0.1, None));
     });
 }
 
-fn rounds(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("secagg round");
-    group.sample_size(10);
-    let start = Instant::now();
-    for n in [10, 50] {
-        group.bench_function(format!("{n} devices, 10,000 values, 30 % lost"), |bench| {
-            bench.iter(|| trial((n, 10_000), 0.3, false, [1; 32], &|| start.elapsed().as_secs_f64()));
-        });
-    }
-    group.finish();
-}
-
-criterion_group!(benches, masks, parameters, rounds);
+criterion_group!(benches, masks, parameters);
 criterion_main!(benches);

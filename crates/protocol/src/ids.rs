@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $word:literal) => {
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident $word:literal,)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u64);
@@ -13,22 +13,16 @@ macro_rules! id {
                 write!(f, concat!($word, " {}"), self.0)
             }
         }
-    };
+    )+};
 }
 
-id! {
+ids! {
     /// One training task: server, devices, configuration.
-    FederationId, "federation"
-}
-id! {
+    FederationId "federation",
     /// A round of a federation, counted from 0.
-    RoundId, "round"
-}
-id! {
+    RoundId "round",
     /// A device of a federation. Never part of an update: who sends it is the transport's business.
-    DeviceId, "device"
-}
-id! {
+    DeviceId "device",
     /// A state of a federation's shared model, counted from 0.
-    ModelVersion, "version"
+    ModelVersion "version",
 }

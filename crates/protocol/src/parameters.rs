@@ -42,7 +42,7 @@ impl Shape {
 
     pub(crate) fn check(&self) -> Result<(), ModelError> {
         let within = |field, found: u64, most| {
-            let wrong = || ModelError::Limit { table: self.name.clone(), field, found, most };
+            let wrong = || ModelError::Limit(self.name.clone(), field, found, most);
             if (1..=most).contains(&found) { Ok(()) } else { Err(wrong()) }
         };
         within("the length of the name", self.name.len() as u64, limits::NAME_BYTES)?;
@@ -67,7 +67,7 @@ impl Layout {
     pub fn new(shapes: Vec<Shape>) -> Result<Self, ModelError> {
         if shapes.len() as u64 > limits::TABLES {
             let (table, found) = (String::new(), shapes.len() as u64);
-            return Err(ModelError::Limit { table, field: "tables", found, most: limits::TABLES });
+            return Err(ModelError::Limit(table, "tables", found, limits::TABLES));
         }
         let mut names = BTreeSet::new();
         for shape in &shapes {
@@ -115,7 +115,7 @@ impl Table {
         shape.check()?;
         if values.len() != shape.values() {
             let (found, rows, cols) = (values.len(), shape.rows, shape.cols);
-            return Err(ModelError::Values { table: shape.name, found, rows, cols });
+            return Err(ModelError::Values(shape.name, found, rows, cols));
         }
         if !sottovoce_core::math::all_finite(&values) {
             return Err(ModelError::NotFinite(shape.name));
@@ -206,7 +206,7 @@ impl Parameters {
         if self.tables.iter().map(Table::shape).eq(&layout.shapes) {
             return Ok(());
         }
-        Err(ModelError::Layout { found: self.layout().fingerprint, expected: layout.fingerprint })
+        Err(ModelError::Layout(self.layout().fingerprint, layout.fingerprint))
     }
 
     /// The tables, in layout order.
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constructors_name_what_does_not_fit() {
+    fn constructors_reject_wrong_shapes_and_values() {
         let shape = || Shape::new("q", 2, 3, Keyed::Items);
         let wrong = Table::new(shape(), vec![0.0; 5]).unwrap_err();
         assert_eq!(wrong.to_string(), "table \"q\": 5 values for 2 rows of 3");
@@ -273,10 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_sees_names_shapes_and_keys() {
-        let of = |name, rows, cols, keyed| {
-            Layout::new(vec![Shape::new(name, rows, cols, keyed)]).unwrap().fingerprint()
-        };
+    fn fingerprint_depends_on_names_shapes_and_keys() {
+        let of =
+            |name, rows, cols, keyed| Layout::new(vec![Shape::new(name, rows, cols, keyed)]).unwrap().fingerprint();
         let first = of("q", 2, 3, Keyed::Items);
         for other in [
             of("p", 2, 3, Keyed::Items),

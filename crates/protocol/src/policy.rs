@@ -1,7 +1,7 @@
 //! What its owner lets leave a device.
 
 use crate::error::PolicyError;
-use crate::{LayerRequirement, DisclosureSeeds, Refusal, RoundTerms};
+use crate::{DisclosureSeeds, LayerRequirement, Refusal, RoundTerms};
 use std::collections::BTreeSet;
 
 /// Whether the owner takes part.
@@ -16,31 +16,32 @@ pub enum Participation {
     Withdrawn,
 }
 
-/// How often it is drawn which of the owner's items leave.
+/// Which of the owner's items are disclosed over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DisclosureMode {
-    /// Once for good: what leaves is learnt from the same share of them in all rounds, and never from the others.
+    /// A fixed subset, drawn once: uploads are computed from the same items in all rounds, and never from the others.
     #[default]
     Fixed,
-    /// Anew in each round, as FPL's paper has it: after enough rounds all of them have left.
+    /// A subset drawn anew in each round, as in FPL's paper: after enough rounds all items have been disclosed.
     PerRound,
 }
 
 impl DisclosureMode {
     /// Names for settings; the first is the default.
-    pub const NAMES: &'static [&'static str] = &["kept", "each-round"];
+    pub const NAMES: &'static [&'static str] = &["fixed", "per-round"];
 
     /// By name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Fixed, Self::PerRound].into_iter().find(|draw| draw.name() == name)
+        match name {
+            "fixed" | "kept" => Some(Self::Fixed),
+            "per-round" | "each-round" => Some(Self::PerRound),
+            _ => None,
+        }
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fixed => "kept",
-            Self::PerRound => "each-round",
-        }
+        Self::NAMES[self as usize]
     }
 }
 
@@ -54,13 +55,13 @@ pub enum Reportable {
 }
 
 /// The owner's disclosure policy. The one in force when an update is disclosed decides, so a change between rounds
-/// holds from the next round on, and a pause in the middle of a round still keeps that round's update at home.
+/// holds from the next round on, and a pause in the middle of a round still withholds that round's update.
 ///
-/// Starts out with a draw that is kept, nothing hidden, no criterion reported and no demand on the round.
+/// A new policy has fixed disclosure, hides nothing, reports no criterion and requires nothing of the round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     pi: f64,
-    /// How often it is drawn which of the owner's items leave, with probability pi each.
+    /// Whether the disclosed items, each drawn with probability pi, are fixed or drawn per round.
     pub disclosure: DisclosureMode,
     hidden: Vec<u32>,
     participation: Participation,
@@ -70,9 +71,9 @@ pub struct Policy {
     pub criteria: Reportable,
     /// Smaller cohorts are refused.
     pub least_cohort: u32,
-    /// What a round's privacy layers must be for it not to be refused, each in the words of a [`LayerRequirement`].
+    /// Requirements on a round's privacy layers, in the syntax of [`LayerRequirement`]; a round that misses one is refused.
     pub required_layers: BTreeSet<String>,
-    /// Layers with which a round is refused, in the same words.
+    /// Layers with which a round is refused, in the same syntax.
     pub refused_layers: BTreeSet<String>,
 }
 
@@ -97,7 +98,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Probability with which the row of a consumed item leaves, drawn for each item as [`draw`](Self::draw) says.
+    /// Probability with which the row of a consumed item leaves, drawn for each item as [`disclosure`](Self::disclosure) says.
     pub fn pi(&self) -> f64 {
         self.pi
     }
@@ -114,37 +115,37 @@ impl Policy {
         Ok(())
     }
 
-    /// Probability with which a consumed item's row leaves in a round, for who knows what was drawn once for good
-    /// ([`DisclosureSeeds::fixed`]): 0 or 1 where the draw is kept.
-    pub fn disclosure_probability(&self, item: u32, kept: u64) -> f64 {
-        let goes = |draws: DisclosureSeeds| f64::from(u8::from(draws.let_leave(self, u64::from(item))));
+    /// Probability with which a consumed item's row leaves in a round, given the device's [`DisclosureSeeds::fixed`]: 0 or 1
+    /// with fixed disclosure.
+    pub fn disclosure_probability(&self, item: u32, fixed_seed: u64) -> f64 {
+        let seeds = DisclosureSeeds { per_round: 0, fixed: fixed_seed };
         match self.disclosure {
             _ if self.hides(item) => 0.0,
-            DisclosureMode::Fixed => goes(DisclosureSeeds { per_round: 0, fixed: kept }),
+            DisclosureMode::Fixed => f64::from(u8::from(seeds.draw(self, u64::from(item)))),
             DisclosureMode::PerRound => self.pi,
         }
     }
 
-    /// Whether some of what the owner has stays at home for good. What leaves is then learnt from the rest alone, with a private
-    /// model of its own, and the owner's private model is learnt aside.
+    /// Whether some items are never disclosed. Uploads are then computed from the others alone, with a second private model;
+    /// the owner's own private model is trained on everything.
     pub fn withholds_items(&self) -> bool {
         self.disclosure == DisclosureMode::Fixed && (self.pi < 1.0 || !self.hidden.is_empty())
     }
 
-    /// Whether a consumed item is not kept at home for good.
-    pub fn discloses(&self, item: u32, kept: u64) -> bool {
-        self.disclosure_probability(item, kept) > 0.0
+    /// Whether a consumed item is ever disclosed.
+    pub fn discloses(&self, item: u32, fixed_seed: u64) -> bool {
+        self.disclosure_probability(item, fixed_seed) > 0.0
     }
 
-    /// What of a history is not kept at home for good.
-    pub fn disclosed_items(&self, history: &[u32], kept: u64) -> impl Iterator<Item = u32> {
-        history.iter().copied().filter(move |&item| self.discloses(item, kept))
+    /// The items of a history that are ever disclosed.
+    pub fn disclosed_items(&self, history: &[u32], fixed_seed: u64) -> impl Iterator<Item = u32> {
+        history.iter().copied().filter(move |&item| self.discloses(item, fixed_seed))
     }
 
-    /// Items of which nothing leaves that has to do with the owner, consumed or not; ascending. Where a model draws decoys from the
-    /// whole catalog, what leaves of a hidden item is a decoy, as of any other: a row that never left would show itself. A model whose rows are something else marks those that
-    /// only hidden items explain ([`RowOrigin::Hidden`](crate::RowOrigin::Hidden)); one without rows must leave hidden items out of
-    /// training instead.
+    /// Hidden items, ascending: nothing about the owner's use of them leaves. A model that samples decoys from the whole catalog
+    /// sends decoys for hidden items too: a row that never left would give itself away. A model whose rows are no items gives
+    /// rows that only hidden items changed the origin [`RowOrigin::Hidden`](crate::RowOrigin::Hidden); a model without
+    /// rows must leave hidden items out of training.
     pub fn hidden(&self) -> &[u32] {
         &self.hidden
     }
@@ -156,15 +157,15 @@ impl Policy {
 
     /// Hides an item from now on.
     pub fn hide(&mut self, item: u32) {
-        if let Err(place) = self.hidden.binary_search(&item) {
-            self.hidden.insert(place, item);
+        if let Err(position) = self.hidden.binary_search(&item) {
+            self.hidden.insert(position, item);
         }
     }
 
     /// Hides an item no more.
     pub fn unhide(&mut self, item: u32) {
-        if let Ok(place) = self.hidden.binary_search(&item) {
-            self.hidden.remove(place);
+        if let Ok(position) = self.hidden.binary_search(&item) {
+            self.hidden.remove(position);
         }
     }
 
@@ -173,7 +174,7 @@ impl Policy {
         self.participation
     }
 
-    /// Stays away until [`resume`](Self::resume).
+    /// Takes part in no round until [`resume`](Self::resume).
     ///
     /// # Errors
     /// If the owner has withdrawn.
@@ -189,7 +190,7 @@ impl Policy {
         self.change(Participation::Active)
     }
 
-    /// Leaves for good.
+    /// Withdraws, finally.
     pub fn withdraw(&mut self) {
         self.participation = Participation::Withdrawn;
     }
@@ -210,10 +211,10 @@ impl Policy {
         }
     }
 
-    /// Reads the terms of a round: worth asking before training.
+    /// That the owner takes part in a round of these terms: worth asking before training.
     ///
     /// # Errors
-    /// With the reason why the owner does not take part.
+    /// With the reason why not.
     pub fn check_terms(&self, terms: &RoundTerms) -> Result<(), Refusal> {
         match self.participation {
             Participation::Paused => return Err(Refusal::Paused),
@@ -221,18 +222,19 @@ impl Policy {
             Participation::Active => (),
         }
         if terms.cohort_size < self.least_cohort {
-            return Err(Refusal::CohortTooSmall { least: self.least_cohort });
+            return Err(Refusal::CohortTooSmall(self.least_cohort));
         }
         let layers = &terms.privacy.layers;
-        // What cannot be read as a demand cannot be met.
-        let offered = |name: &String| {
-            LayerRequirement::parse(name).is_some_and(|demand| layers.iter().any(|layer| demand.is_met_by(layer)))
+        // What cannot be parsed cannot be met.
+        let offered = |text: &String| {
+            let requirement = LayerRequirement::parse(text);
+            requirement.is_some_and(|required| layers.iter().any(|layer| required.is_met_by(layer)))
         };
         if let Some(name) = self.required_layers.iter().find(|&name| !offered(name)) {
-            return Err(Refusal::LayerMissing { layer: name.clone() });
+            return Err(Refusal::LayerMissing(name.clone()));
         }
         match self.refused_layers.iter().find(|&name| offered(name)) {
-            Some(name) => Err(Refusal::LayerRefused { layer: name.clone() }),
+            Some(name) => Err(Refusal::LayerRefused(name.clone())),
             None => Ok(()),
         }
     }
@@ -243,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pi_is_a_probability_and_withdrawal_is_final() {
+    fn rejects_pi_out_of_range_and_resuming_after_withdrawal() {
         for wrong in [-0.1, 1.000_001, f64::NAN] {
             assert!(matches!(Policy::new(wrong), Err(PolicyError::Pi(_))), "{wrong}");
         }
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_items_stay_in_order_and_come_back() {
+    fn hidden_items_stay_sorted_and_can_be_unhidden() {
         let mut policy = Policy::new(1.0).unwrap();
         for item in [7, 3, 7, 5] {
             policy.hide(item);

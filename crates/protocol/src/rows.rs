@@ -1,7 +1,7 @@
 //! Some rows of a table, or all of it, in buffers that are used again and again.
 
-use crate::codec::wire::{self, Reader};
-use crate::error::DecodeError;
+use crate::codec::primitives::{self, Reader};
+use crate::error::{DecodeError, Result};
 use crate::parameters::{Keyed, Layout, Shape};
 use crate::{ValueEncoding, limits};
 
@@ -16,14 +16,6 @@ pub struct Rows {
     pub(crate) whole: bool,
     pub(crate) indices: Vec<u32>,
     pub(crate) values: Vec<f32>,
-}
-
-/// How a table's rows are named on the wire.
-#[derive(Clone, Copy, PartialEq)]
-#[repr(u8)]
-enum Form {
-    Whole = 0,
-    Listed = 1,
 }
 
 impl Rows {
@@ -74,7 +66,7 @@ impl Rows {
     /// Index and values of each row here, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[f32])> {
         let rows = self.values.chunks_exact(self.cols()).enumerate();
-        rows.map(|(place, values)| (self.indices.get(place).map_or(place, |&row| row as usize), values))
+        rows.map(|(at, values)| (self.indices.get(at).map_or(at, |&row| row as usize), values))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -83,23 +75,23 @@ impl Rows {
         self.values.clear();
     }
 
-    /// Keeps the rows that `keep` wants, in place; it is told the row's place in the list and its index.
+    /// Keeps the rows for which `keep`, called with position and row index, is true.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, u32) -> bool) {
         let cols = self.cols();
-        let mut kept = 0;
-        for place in 0..self.indices.len() {
-            let row = self.indices[place];
-            if !keep(place, row) {
+        let mut end = 0;
+        for position in 0..self.indices.len() {
+            let row = self.indices[position];
+            if !keep(position, row) {
                 continue;
             }
-            if kept < place {
-                self.indices[kept] = row;
-                self.values.copy_within(place * cols..(place + 1) * cols, kept * cols);
+            if end < position {
+                self.indices[end] = row;
+                self.values.copy_within(position * cols..(position + 1) * cols, end * cols);
             }
-            kept += 1;
+            end += 1;
         }
-        self.indices.truncate(kept);
-        self.values.truncate(kept * cols);
+        self.indices.truncate(end);
+        self.values.truncate(end * cols);
     }
 
     /// Bytes that [`write`](Self::write) appends.
@@ -108,36 +100,27 @@ impl Rows {
         if self.is_whole() {
             return 1 + block;
         }
-        1 + wire::number_bytes(self.len() as u64) + wire::ascending_bytes(&self.indices) + block
+        1 + primitives::number_bytes(self.len() as u64) + primitives::ascending_bytes(&self.indices) + block
     }
 
     pub(crate) fn write(&self, encoding: ValueEncoding, out: &mut Vec<u8>) {
-        if self.is_whole() {
-            out.push(Form::Whole as u8);
-        } else {
-            out.push(Form::Listed as u8);
-            wire::write_number(self.indices.len() as u64, out);
-            wire::write_ascending(&self.indices, out);
+        out.push(u8::from(!self.is_whole()));
+        if !self.is_whole() {
+            primitives::write_number(self.indices.len() as u64, out);
+            primitives::write_ascending(&self.indices, out);
         }
         encoding.write(&self.values, self.cols(), out);
     }
 
     /// Reads into this; the shape stays. Memory grows with the bytes read, whatever they claim.
-    pub(crate) fn read(&mut self, encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<(), DecodeError> {
+    pub(crate) fn read(&mut self, encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<()> {
         self.clear();
-        self.whole = from.code("form", Form::from_code)? == Form::Whole;
+        self.whole = !from.flag("form")?;
         if !self.whole {
             let count = from.number_to("rows", self.rows.into())?;
-            let indices = &mut self.indices;
-            wire::read_ascending(from, "row", count, self.rows.into(), |row| indices.push(row))?;
+            primitives::read_ascending(from, "row", count, self.rows.into(), &mut self.indices)?;
         }
         encoding.read(self.len(), self.cols(), from, &mut self.values)
-    }
-}
-
-impl Form {
-    fn from_code(code: u8) -> Option<Self> {
-        [Form::Whole, Form::Listed].into_iter().find(|&form| form as u8 == code)
     }
 }
 
@@ -145,26 +128,22 @@ impl Form {
 pub(crate) fn all_bytes(tables: &[Rows], encoding: ValueEncoding) -> u64 {
     let present = tables.iter().enumerate().filter(|(_, rows)| !rows.is_empty());
     let (count, bytes) = present.fold((0, 0), |(count, bytes), (index, rows)| {
-        (count + 1, bytes + wire::number_bytes(index as u64) + rows.encoded_bytes(encoding))
+        (count + 1, bytes + primitives::number_bytes(index as u64) + rows.encoded_bytes(encoding))
     });
-    wire::number_bytes(count) + bytes
+    primitives::number_bytes(count) + bytes
 }
 
 /// The tables with rows: how many, then each one's index and content.
 pub(crate) fn write_all(tables: &[Rows], encoding: ValueEncoding, out: &mut Vec<u8>) {
-    wire::write_number(tables.iter().filter(|rows| !rows.is_empty()).count() as u64, out);
+    primitives::write_number(tables.iter().filter(|rows| !rows.is_empty()).count() as u64, out);
     for (index, rows) in tables.iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
-        wire::write_number(index as u64, out);
+        primitives::write_number(index as u64, out);
         rows.write(encoding, out);
     }
 }
 
 /// Reads what [`write_all`] wrote; tables not mentioned are cleared.
-pub(crate) fn read_all(
-    tables: &mut [Rows],
-    encoding: ValueEncoding,
-    from: &mut Reader<'_>,
-) -> Result<(), DecodeError> {
+pub(crate) fn read_all(tables: &mut [Rows], encoding: ValueEncoding, from: &mut Reader<'_>) -> Result<()> {
     tables.iter_mut().for_each(Rows::clear);
     let count = from.number_to("tables", (tables.len() as u64).min(limits::TABLES))?;
     let mut next = 0;
@@ -172,7 +151,7 @@ pub(crate) fn read_all(
         let at = from.at();
         let index = from.number_to("table", tables.len() as u64 - 1)?;
         if index < next {
-            return Err(DecodeError::Order { field: "table", at });
+            return Err(DecodeError::Order("table", at));
         }
         tables[index as usize].read(encoding, from)?;
         next = index + 1;

@@ -1,4 +1,4 @@
-//! What a round asks of a device, and how a device says no.
+//! What a round asks of a device, and how a device refuses.
 
 use crate::error::TermsError;
 use crate::{FederationId, ModelVersion, RoundId, ValueEncoding, limits};
@@ -34,7 +34,7 @@ pub struct PrivacyTerms {
     pub layers: Vec<PrivacyLayer>,
 }
 
-/// A criterion the server would like to know.
+/// A criterion that the server asks devices to report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CriterionRequest {
     /// Its name.
@@ -108,26 +108,26 @@ impl RoundTerms {
         within("the list of criteria", terms.criteria.len(), limits::CRITERIA)?;
         for asked in &terms.criteria {
             within("a criterion's name", asked.name.len(), limits::NAME_BYTES)?;
-            within("a criterion's reason", asked.purpose.len(), limits::TEXT_BYTES)?;
+            within("a criterion's purpose", asked.purpose.len(), limits::TEXT_BYTES)?;
         }
         Ok(Self(terms))
     }
 
-    /// The same terms for another round, which is not worth reading them all again.
+    /// The same terms for another round, without checking them again.
     #[must_use]
     pub fn for_round(mut self, round: RoundId, version: ModelVersion, cohort_size: u32) -> Self {
         (self.0.round, self.0.version, self.0.cohort_size) = (round, version, cohort_size);
         self
     }
 
-    /// The same terms for a device that has so many seconds left.
+    /// The same terms with another deadline, in seconds.
     #[must_use]
     pub fn with_deadline(mut self, seconds: u32) -> Self {
         self.0.deadline = seconds;
         self
     }
 
-    /// The terms to start the next round's from.
+    /// The terms, to be changed for another round.
     pub fn into_draft(self) -> TermsDraft {
         self.0
     }
@@ -147,8 +147,8 @@ fn check_settings(settings: &Settings) -> Result<(), TermsError> {
     Ok(())
 }
 
-/// Why a device does not take part in a round. What it says is the owner's choice too: [`Refusal::NoReason`] always
-/// will do.
+/// Why a device does not take part in a round. Whether to say why is the owner's choice too: [`Refusal::NoReason`] is
+/// always allowed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// No reason given.
@@ -160,37 +160,22 @@ pub enum Refusal {
     /// The owner has withdrawn.
     #[error("withdrawn")]
     Withdrawn,
-    /// The owner wants to be one of more.
-    #[error("the cohort is smaller than {least}")]
-    CohortTooSmall {
-        /// The smallest cohort the owner agrees to.
-        least: u32,
-    },
-    /// The owner demands a privacy layer that the round does not have.
-    #[error("privacy layer {layer:?} is missing")]
-    LayerMissing {
-        /// Its name.
-        layer: String,
-    },
-    /// The round has a layer that the owner does not want.
-    #[error("layer {layer:?} is not wanted")]
-    LayerRefused {
-        /// Its name.
-        layer: String,
-    },
-    /// The device cannot train this model.
-    #[error("model {name:?} is not known here")]
-    UnknownModel {
-        /// The model asked for.
-        name: String,
-    },
-    /// The deadline cannot be kept.
-    #[error("at least {needed} seconds are needed")]
-    DeadlineTooShort {
-        /// Seconds needed.
-        needed: u32,
-    },
-    /// There is no history to learn from.
+    /// The owner requires a larger cohort. Fields: the smallest cohort the owner agrees to.
+    #[error("the cohort is smaller than {0}")]
+    CohortTooSmall(u32),
+    /// The owner requires a privacy layer that the round does not have. Fields: its name.
+    #[error("privacy layer {0:?} is missing")]
+    LayerMissing(String),
+    /// The round has a layer that the owner refuses. Fields: its name.
+    #[error("layer {0:?} is not wanted")]
+    LayerRefused(String),
+    /// The device cannot train this model. Fields: the model asked for.
+    #[error("model {0:?} is not known here")]
+    UnknownModel(String),
+    /// The deadline cannot be met. Fields: seconds needed.
+    #[error("at least {0} seconds are needed")]
+    DeadlineTooShort(u32),
+    /// There is no history to train on.
     #[error("nothing to learn from")]
     NoHistory,
 }
@@ -200,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_that_cannot_be_sent_are_not_frozen() {
+    fn rejects_terms_past_the_limits() {
         let asked = |name: &str| CriterionRequest { name: name.to_owned(), purpose: String::new() };
         let many = TermsDraft { criteria: vec![asked("size"); 33], ..TermsDraft::default() };
         let expected = TermsError { field: "the list of criteria", found: 33, most: limits::CRITERIA };

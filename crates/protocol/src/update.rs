@@ -1,38 +1,39 @@
-//! The change a device proposes, at each station of its way.
+//! The change a device proposes, from training to the server.
 
 use crate::error::{UpdateError, ValueError};
 use crate::parameters::{Keyed, Layout};
 use crate::rows::Rows;
 use crate::{DecodeError, FederationId, Policy, RoundId, RoundTerms, ValueEncoding, limits};
+use std::marker::PhantomData;
 
-/// What a row says about the person: the private half of an update, never encoded.
+/// Why a row changed: private to the device, never encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrigin {
     /// The row changed because of something in the owner's history.
     Consumed,
     /// It did not: a sampled negative, a decoy.
     Other,
-    /// Nothing but items that the owner hides explains it: it never leaves. For rows that are no items, of which a
-    /// policy cannot tell; rows of hidden items stay whatever their mark.
+    /// It changed because of hidden items only, so it never leaves. For rows that are no items, where the policy cannot
+    /// tell; rows of hidden items stay on the device whatever their origin.
     Hidden,
 }
 
 /// What a device knows of a table's rows and never sends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Private {
-    /// One mark a listed row.
-    pub(crate) marks: Vec<RowOrigin>,
-    /// Rows of which something may leave when their own change stays at home, ascending.
-    pub(crate) covered: Vec<u32>,
-    /// What that is, one row after the other.
-    pub(crate) covers: Vec<f32>,
+pub(crate) struct PrivateRows {
+    /// One for each listed row.
+    pub(crate) origins: Vec<RowOrigin>,
+    /// Rows that have a decoy, ascending.
+    pub(crate) decoy_rows: Vec<u32>,
+    /// The decoys' values, row after row.
+    pub(crate) decoys: Vec<f32>,
 }
 
-impl Private {
+impl PrivateRows {
     pub(crate) fn clear(&mut self) {
-        self.marks.clear();
-        self.covered.clear();
-        self.covers.clear();
+        self.origins.clear();
+        self.decoy_rows.clear();
+        self.decoys.clear();
     }
 }
 
@@ -47,12 +48,7 @@ pub struct Update {
 
 impl Update {
     fn new(layout: &Layout) -> Self {
-        Self {
-            layout: layout.fingerprint(),
-            tables: Rows::of_layout(layout),
-            samples: 0,
-            criteria: Vec::new(),
-        }
+        Self { layout: layout.fingerprint(), tables: Rows::of_layout(layout), samples: 0, criteria: Vec::new() }
     }
 
     fn clear(&mut self) {
@@ -71,7 +67,7 @@ impl Update {
         &self.tables
     }
 
-    /// Samples trained on; 0: not said.
+    /// Samples trained on; 0: not reported.
     pub fn samples(&self) -> u64 {
         self.samples
     }
@@ -86,7 +82,7 @@ impl Update {
         self.tables.iter().map(Rows::len).sum()
     }
 
-    /// Finds the first table with a value that cannot be written so.
+    /// That every value can be encoded; otherwise names the first table with one that cannot.
     pub(crate) fn check_values(&self, encoding: ValueEncoding) -> Result<(), ValueError> {
         match self.tables.iter().position(|rows| !encoding.carries(&rows.values)) {
             Some(table) => Err(ValueError { table, encoding }),
@@ -95,7 +91,7 @@ impl Update {
     }
 }
 
-/// Fresh from training. Knows which rows concern consumed items; cannot be encoded.
+/// Fresh from training. Knows the origin of each row; cannot be encoded.
 ///
 /// ```
 /// use sottovoce_protocol::{Keyed, Layout, RowOrigin, Shape, Trained};
@@ -110,45 +106,49 @@ impl Update {
 pub struct Trained {
     pub(crate) update: Update,
     /// By table.
-    pub(crate) private: Vec<Private>,
-    /// Whether the owner keeps nothing at home.
-    open: bool,
-    /// Whether it was learnt from nothing that stays at home for good.
-    pub(crate) of_shown: bool,
+    pub(crate) private: Vec<PrivateRows>,
+    /// Whether the policy withholds nothing.
+    discloses_everything: bool,
+    /// Whether only items of the fixed disclosed set were trained on.
+    pub(crate) on_disclosed_items: bool,
 }
 
 impl Trained {
     /// Nothing changed yet.
     pub fn new(layout: &Layout) -> Self {
-        let private = vec![Private::default(); layout.shapes().len()];
-        Self { update: Update::new(layout), private, open: false, of_shown: false }
+        let private = vec![PrivateRows::default(); layout.shapes().len()];
+        Self { update: Update::new(layout), private, discloses_everything: false, on_disclosed_items: false }
     }
 
-    /// Says, before training, under which policy it will be disclosed: where the owner keeps nothing at home, a model need not
-    /// hide what it keeps. The policy in force when it is disclosed decides all the same.
+    /// Announces, before training, the policy that will be applied: where it withholds nothing, a model need not hide what
+    /// is withheld. The policy in force at disclosure still decides.
     pub fn expect_policy(&mut self, policy: &Policy) {
-        (self.open, self.of_shown) = (policy.pi() >= 1.0 && policy.hidden().is_empty(), false);
+        self.expect(policy.pi() >= 1.0 && policy.hidden().is_empty(), false);
     }
 
-    /// Says, before training, that it will be from what the policy shows and nothing else ([`Policy::disclosed_items`]).
+    /// Announces, before training, that only the policy's disclosed items are trained on ([`Policy::disclosed_items`]).
     pub fn expect_disclosed_items(&mut self, policy: &Policy) {
-        (self.open, self.of_shown) = (policy.hidden().is_empty(), true);
+        self.expect(policy.hidden().is_empty(), true);
     }
 
-    /// Says, before training, that it will not be disclosed: only the private model is wanted.
+    /// Announces, before training, that nothing will be disclosed: only the private model is trained.
     pub fn expect_no_disclosure(&mut self) {
-        (self.open, self.of_shown) = (true, false);
+        self.expect(true, false);
+    }
+
+    fn expect(&mut self, discloses_everything: bool, on_disclosed_items: bool) {
+        (self.discloses_everything, self.on_disclosed_items) = (discloses_everything, on_disclosed_items);
     }
 
     /// Whether every row is expected to leave.
     pub fn discloses_everything(&self) -> bool {
-        self.open
+        self.discloses_everything
     }
 
-    /// Forgets everything but the buffers' memory.
+    /// Clears everything but keeps the buffers' memory.
     pub fn clear(&mut self) {
         self.update.clear();
-        self.private.iter_mut().for_each(Private::clear);
+        self.private.iter_mut().for_each(PrivateRows::clear);
     }
 
     /// Adds a row, all zero, and lends it to be filled. Rows of a table come in ascending order.
@@ -156,80 +156,78 @@ impl Trained {
     /// # Errors
     /// If the table is dense, or the row is past its end or out of order.
     #[inline]
-    pub fn push_row(&mut self, table: usize, row: u32, mark: RowOrigin) -> Result<&mut [f32], UpdateError> {
-        self.push_rows(table, &[row], &[mark])
+    pub fn push_row(&mut self, table: usize, row: u32, origin: RowOrigin) -> Result<&mut [f32], UpdateError> {
+        self.push_rows(table, &[row], &[origin])
     }
 
     /// Adds rows, ascending, all zero, and lends the values of all of them to be filled, one row after the other.
     ///
     /// # Errors
-    /// As [`push_row`](Self::push_row), or if there is not one mark a row; then none of them is added.
-    pub fn push_rows(
-        &mut self,
-        table: usize,
-        added: &[u32],
-        marks: &[RowOrigin],
-    ) -> Result<&mut [f32], UpdateError> {
-        let tables = self.update.tables.len();
-        let rows = self.update.tables.get_mut(table).ok_or(UpdateError::Table { table, tables })?;
+    /// As [`push_row`](Self::push_row), or if there is not one origin a row; then none of them is added.
+    pub fn push_rows(&mut self, table: usize, added: &[u32], origins: &[RowOrigin]) -> Result<&mut [f32], UpdateError> {
+        let (rows, private) = self.table(table)?;
         if rows.keyed == Keyed::Dense {
-            return Err(UpdateError::NeedsWhole { table });
+            return Err(UpdateError::NeedsWhole(table));
         }
-        if added.len() != marks.len() {
-            return Err(UpdateError::Origins { table, rows: added.len(), marks: marks.len() });
+        if added.len() != origins.len() {
+            return Err(UpdateError::Origins(table, added.len(), origins.len()));
         }
         let last = rows.indices.last().copied();
         if let (Some(&first), Some(last)) = (added.first(), last.filter(|last| added.first() <= Some(last))) {
-            return Err(UpdateError::Order { table, row: first, last });
+            return Err(UpdateError::Order(table, first, last));
         }
-        // Looks at all pairs instead of stopping at the first bad one: that is what runs in whole vectors.
+        // Checks all pairs instead of stopping at the first bad one, which vectorises.
         let pairs = || added.iter().zip(added.iter().skip(1));
         if !pairs().fold(true, |fine, (one, next)| fine & (one < next)) {
             let wrong = pairs().find(|(one, next)| one >= next);
             let (&last, &row) = wrong.unwrap_or((&0, &0));
-            return Err(UpdateError::Order { table, row, last });
+            return Err(UpdateError::Order(table, row, last));
         }
         if let Some(&row) = added.last().filter(|&&row| row >= rows.rows) {
-            return Err(UpdateError::Row { table, row, rows: rows.rows });
+            return Err(UpdateError::Row(table, row, rows.rows));
         }
         let start = rows.indices.len() * rows.cols as usize;
         rows.indices.extend_from_slice(added);
-        self.private[table].marks.extend_from_slice(marks);
+        private.origins.extend_from_slice(origins);
         rows.values.resize(rows.indices.len() * rows.cols as usize, 0.0);
         Ok(&mut rows.values[start..])
     }
 
-    /// Says of rows, ascending, each pushed before, what leaves in their place when the owner keeps their own change at home;
-    /// lends it, all zero, to be filled, one row after the other. It must be what would have left had the owner not had the
-    /// item: a negative that was drawn without looking at the history. Without it nothing leaves of such a row, and that
-    /// nothing ever does tells who has it.
+    fn table(&mut self, table: usize) -> Result<(&mut Rows, &mut PrivateRows), UpdateError> {
+        let tables = self.update.tables.len();
+        let both = self.update.tables.get_mut(table).zip(self.private.get_mut(table));
+        both.ok_or(UpdateError::Table(table, tables))
+    }
+
+    /// Gives rows, ascending and pushed before, a decoy: what leaves in place of a row whose own change is withheld. Lends the
+    /// decoys' values, all zero, to be filled, row after row. A decoy must be what would have left had the owner not consumed the
+    /// item: a negative sampled without looking at the history. Without one, the row's constant absence would reveal who
+    /// consumed the item.
     ///
     /// # Errors
-    /// If there is no such table, or a row was not pushed, or out of order; then none of them is covered.
-    pub fn push_decoys(&mut self, table: usize, covered: &[u32]) -> Result<&mut [f32], UpdateError> {
-        let tables = self.update.tables.len();
-        let rows = self.update.tables.get(table).ok_or(UpdateError::Table { table, tables })?;
-        let Private { covered: before, covers, .. } = &mut self.private[table];
-        let mut last = before.last().copied();
-        for &row in covered {
+    /// If there is no such table, or a row was not pushed, or is out of order; then none of them gets a decoy.
+    pub fn push_decoys(&mut self, table: usize, added: &[u32]) -> Result<&mut [f32], UpdateError> {
+        let (rows, PrivateRows { decoy_rows, decoys, .. }) = self.table(table)?;
+        let mut last = decoy_rows.last().copied();
+        for &row in added {
             if let Some(last) = last.filter(|&last| last >= row) {
-                return Err(UpdateError::Order { table, row, last });
+                return Err(UpdateError::Order(table, row, last));
             }
             if rows.indices.binary_search(&row).is_err() {
-                return Err(UpdateError::Row { table, row, rows: rows.rows });
+                return Err(UpdateError::Row(table, row, rows.rows));
             }
             last = Some(row);
         }
-        let start = covers.len();
-        before.extend_from_slice(covered);
-        covers.resize(start + covered.len() * rows.cols as usize, 0.0);
-        Ok(&mut covers[start..])
+        let start = decoys.len();
+        decoy_rows.extend_from_slice(added);
+        decoys.resize(start + added.len() * rows.cols as usize, 0.0);
+        Ok(&mut decoys[start..])
     }
 
     /// Takes all of a dense table, all zero, and lends it to be filled.
     ///
     /// # Errors
-    /// If the table is not dense: rows that may concern somebody's items need their marks.
+    /// If the table is not dense: rows that may concern somebody's items need their origins.
     pub fn whole(&mut self, table: usize) -> Result<&mut [f32], UpdateError> {
         let rows = self.dense(table)?;
         rows.whole = true;
@@ -238,7 +236,7 @@ impl Trained {
         Ok(&mut rows.values)
     }
 
-    /// Takes all of a dense table from values that are there already; spares clearing what [`whole`](Self::whole) lends.
+    /// Takes all of a dense table from values at hand, which saves clearing what [`whole`](Self::whole) lends.
     ///
     /// # Errors
     /// If the table is not dense, or not of so many values.
@@ -246,7 +244,7 @@ impl Trained {
         let rows = self.dense(table)?;
         let expected = rows.rows as usize * rows.cols as usize;
         if values.len() != expected {
-            return Err(UpdateError::Values { table, found: values.len(), expected });
+            return Err(UpdateError::Values(table, values.len(), expected));
         }
         rows.whole = true;
         rows.values.clear();
@@ -255,9 +253,8 @@ impl Trained {
     }
 
     fn dense(&mut self, table: usize) -> Result<&mut Rows, UpdateError> {
-        let tables = self.update.tables.len();
-        let rows = self.update.tables.get_mut(table).ok_or(UpdateError::Table { table, tables })?;
-        if rows.keyed == Keyed::Dense { Ok(rows) } else { Err(UpdateError::NeedsOrigins { table }) }
+        let (rows, _) = self.table(table)?;
+        if rows.keyed == Keyed::Dense { Ok(rows) } else { Err(UpdateError::NeedsOrigins(table)) }
     }
 
     /// The values of all rows pushed so far to a table, one row after the other.
@@ -268,7 +265,7 @@ impl Trained {
         &mut self.update.tables[table].values
     }
 
-    /// Says on how many samples was trained. It leaves the device only if the terms ask and the policy allows.
+    /// Sets the number of samples trained on. It leaves the device only if the terms ask for it and the policy allows it.
     pub fn set_samples(&mut self, samples: u64) {
         self.update.samples = samples;
     }
@@ -280,39 +277,54 @@ impl Trained {
     pub fn report(&mut self, criterion: u32, value: f64) -> Result<(), UpdateError> {
         let ascends = self.update.criteria.last().is_none_or(|&(last, _)| last < criterion);
         if !ascends || u64::from(criterion) >= limits::CRITERIA || !value.is_finite() {
-            return Err(UpdateError::Criterion { criterion });
+            return Err(UpdateError::Criterion(criterion));
         }
         self.update.criteria.push((criterion, value));
         Ok(())
     }
 
-    /// What was learned, for the device itself to look at.
+    /// The update itself, for the device.
     pub fn update(&self) -> &Update {
         &self.update
     }
 
-    /// The marks of a table's rows, parallel to their indices.
+    /// The origins of a table's rows, parallel to their indices.
     ///
     /// # Panics
     /// If there is no such table.
     pub fn origins(&self, table: usize) -> &[RowOrigin] {
-        &self.private[table].marks
+        &self.private[table].origins
     }
 }
 
-/// Passed the owner's policy: the only thing the codec takes. Made by [`Trained::disclose`] and nothing else.
-#[derive(Debug)]
-pub struct Disclosed {
+/// An update with the federation and round it is for. `State` says how far it has come: see [`Disclosed`] and [`Received`].
+#[derive(Clone, Debug)]
+pub struct AddressedUpdate<State> {
     pub(crate) update: Update,
-    /// Emptied, and kept for its memory.
-    pub(crate) private: Vec<Private>,
+    /// Empty; here for its memory.
+    pub(crate) private: Vec<PrivateRows>,
     pub(crate) federation: FederationId,
     pub(crate) round: RoundId,
     pub(crate) encoding: ValueEncoding,
+    pub(crate) state: PhantomData<State>,
 }
 
-impl Disclosed {
-    /// What will leave.
+/// Passed the owner's policy: the only thing the codec takes. Made by [`Trained::disclose`] and nothing else.
+pub type Disclosed = AddressedUpdate<AtDevice>;
+
+/// What came from outside: well-formed, finite and of the right shapes, but otherwise not to be trusted.
+pub type Received = AddressedUpdate<AtServer>;
+
+/// The state of an update that is about to leave a device.
+#[derive(Debug)]
+pub enum AtDevice {}
+
+/// The state of an update that has arrived.
+#[derive(Clone, Debug)]
+pub enum AtServer {}
+
+impl<State> AddressedUpdate<State> {
+    /// The update itself.
     pub fn update(&self) -> &Update {
         &self.update
     }
@@ -327,86 +339,50 @@ impl Disclosed {
         self.round
     }
 
-    /// How its values will be written.
+    /// How its values are encoded.
     pub fn encoding(&self) -> ValueEncoding {
         self.encoding
     }
 
-    /// Changes values in place, table by table: clipping and noise. No row can be added.
-    ///
-    /// # Errors
-    /// If a value can no longer be encoded.
-    pub fn transform(mut self, mut change: impl FnMut(usize, &mut [f32])) -> Result<Self, ValueError> {
-        for (table, rows) in self.update.tables.iter_mut().enumerate() {
-            change(table, &mut rows.values);
-        }
-        self.update.check_values(self.encoding)?;
-        Ok(self)
+    /// The emptied buffers, for the next device.
+    pub fn recycle(self) -> Trained {
+        let Self { update, private, .. } = self;
+        let mut trained = Trained { update, private, discloses_everything: false, on_disclosed_items: false };
+        trained.clear();
+        trained
     }
+}
 
-    /// What the server would hold after encoding and decoding, without the bytes: for the simulator.
-    pub fn into_received(mut self) -> Received {
-        for rows in &mut self.update.tables {
-            self.encoding.round(&mut rows.values, rows.cols as usize);
+impl Disclosed {
+    /// What the server holds after encoding and decoding, without going through bytes: for the simulator.
+    pub fn into_received(self) -> Received {
+        let Self { mut update, private, federation, round, encoding, .. } = self;
+        for rows in &mut update.tables {
+            encoding.round(&mut rows.values, rows.cols as usize);
             // The codec writes a full list of rows as a whole table.
             if rows.is_whole() {
                 rows.whole = true;
                 rows.indices.clear();
             }
         }
-        let Disclosed { update, private, federation, round, encoding } = self;
-        Received { update, private, federation, round, encoding }
+        Received { update, private, federation, round, encoding, state: PhantomData }
     }
-
-    /// The emptied buffers, for the next device.
-    pub fn recycle(self) -> Trained {
-        emptied(self.update, self.private)
-    }
-}
-
-/// What came from outside: well-formed, finite and of the right shapes, but otherwise not to be trusted.
-#[derive(Clone, Debug)]
-pub struct Received {
-    pub(crate) update: Update,
-    pub(crate) private: Vec<Private>,
-    pub(crate) federation: FederationId,
-    pub(crate) round: RoundId,
-    pub(crate) encoding: ValueEncoding,
 }
 
 impl Received {
     /// Empty buffers for updates of this layout.
     pub fn new(layout: &Layout) -> Self {
         let Trained { update, private, .. } = Trained::new(layout);
-        let (federation, round, encoding) = Default::default();
-        Self { update, private, federation, round, encoding }
+        let (federation, round, encoding, state) = Default::default();
+        Self { update, private, federation, round, encoding, state }
     }
 
-    /// What was sent.
-    pub fn update(&self) -> &Update {
-        &self.update
-    }
-
-    /// The federation it says it is for.
-    pub fn federation(&self) -> FederationId {
-        self.federation
-    }
-
-    /// The round it says it is for.
-    pub fn round(&self) -> RoundId {
-        self.round
-    }
-
-    /// How its values were written.
-    pub fn encoding(&self) -> ValueEncoding {
-        self.encoding
-    }
-
-    /// Whether it answers these terms: federation, round, encoding, and nothing that was not asked for.
+    /// That it answers these terms: federation, round, encoding, and nothing that was not asked for.
     ///
     /// # Errors
     /// Says what differs.
     pub fn check(&self, terms: &RoundTerms) -> Result<(), DecodeError> {
+        let last_criterion = self.update.criteria.last().map(|&(last, _)| last as usize);
         let wrong = if self.federation != terms.federation {
             format!("for {}, expected {}", self.federation, terms.federation)
         } else if self.round != terms.round {
@@ -415,25 +391,13 @@ impl Received {
             format!("values as {}, expected {}", self.encoding, terms.values)
         } else if self.update.samples != 0 && !terms.samples {
             "a sample count that was not asked for".to_owned()
-        } else if self.update.criteria.last().is_some_and(|&(last, _)| last as usize >= terms.criteria.len())
-        {
+        } else if last_criterion >= Some(terms.criteria.len()) {
             "a criterion that was not asked for".to_owned()
         } else {
             return Ok(());
         };
         Err(DecodeError::Content(wrong))
     }
-
-    /// The emptied buffers, for the next device of a simulator.
-    pub fn recycle(self) -> Trained {
-        emptied(self.update, self.private)
-    }
-}
-
-fn emptied(update: Update, private: Vec<Private>) -> Trained {
-    let mut trained = Trained { update, private, open: false, of_shown: false };
-    trained.clear();
-    trained
 }
 
 #[cfg(test)]
@@ -442,7 +406,7 @@ mod tests {
     use crate::Shape;
 
     #[test]
-    fn what_does_not_belong_into_an_update_is_refused() {
+    fn rejects_rows_that_do_not_fit_the_layout() {
         let shapes = vec![Shape::new("items", 4, 2, Keyed::Items), Shape::new("net", 3, 1, Keyed::Dense)];
         let mut trained = Trained::new(&Layout::new(shapes).unwrap());
         trained.push_row(0, 2, RowOrigin::Other).unwrap();
@@ -450,14 +414,8 @@ mod tests {
             (trained.push_row(0, 2, RowOrigin::Other).unwrap_err(), "table 0: row 2 after row 2"),
             (trained.push_row(0, 4, RowOrigin::Other).unwrap_err(), "table 0: row 4 of 4"),
             (trained.push_row(2, 0, RowOrigin::Other).unwrap_err(), "table 2 of 2"),
-            (
-                trained.push_row(1, 0, RowOrigin::Other).unwrap_err(),
-                "table 1 is dense: it goes whole or not at all",
-            ),
-            (
-                trained.whole(0).unwrap_err(),
-                "table 0 is not dense: push its rows one by one, with their marks",
-            ),
+            (trained.push_row(1, 0, RowOrigin::Other).unwrap_err(), "table 1 is dense: it goes whole or not at all"),
+            (trained.whole(0).unwrap_err(), "table 0 is not dense: push its rows one by one, with their origins"),
         ];
         for (error, text) in wrong {
             assert_eq!(error.to_string(), text);
@@ -467,17 +425,17 @@ mod tests {
             assert_eq!((trained.update().rows(), trained.origins(0).len()), (1, 1));
         }
         let error = trained.push_rows(0, &[3], &[]).unwrap_err();
-        assert_eq!(error.to_string(), "table 0: 1 rows with 0 marks");
+        assert_eq!(error.to_string(), "table 0: 1 rows with 0 origins");
         let error = trained.push_decoys(0, &[1]).unwrap_err();
-        assert_eq!(error, UpdateError::Row { table: 0, row: 1, rows: 4 });
+        assert_eq!(error, UpdateError::Row(0, 1, 4));
         assert!(trained.push_decoys(2, &[]).is_err() && trained.push_decoys(0, &[2, 2]).is_err());
         assert_eq!(trained.push_decoys(0, &[2]).unwrap(), [0.0; 2]);
         trained.report(3, 0.5).unwrap();
         for (criterion, value) in [(3, 0.1), (4, f64::NAN), (32, 0.0)] {
-            assert_eq!(trained.report(criterion, value), Err(UpdateError::Criterion { criterion }));
+            assert_eq!(trained.report(criterion, value), Err(UpdateError::Criterion(criterion)));
         }
         let error = trained.copy_whole(1, &[1.0, 2.0]).unwrap_err();
-        assert_eq!(error, UpdateError::Values { table: 1, found: 2, expected: 3 });
+        assert_eq!(error, UpdateError::Values(1, 2, 3));
         assert!(trained.copy_whole(0, &[0.0; 8]).is_err() && trained.update().tables()[1].is_empty());
         trained.copy_whole(1, &[1.0, 2.0, 3.0]).unwrap();
         assert_eq!(trained.update().tables()[1].values(), [1.0, 2.0, 3.0]);

@@ -1,7 +1,7 @@
 //! How values are written: as they are, in 16 bits, or in 8 bits with a scale.
 
-use crate::codec::wire::Reader;
-use crate::error::DecodeError;
+use crate::codec::primitives::Reader;
+use crate::error::{DecodeError, Result};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use sottovoce_core::math::all_finite;
@@ -86,13 +86,7 @@ impl ValueEncoding {
     }
 
     /// Appends to `into` what [`write`](Self::write) wrote for `rows` rows.
-    pub(crate) fn read(
-        self,
-        rows: usize,
-        cols: usize,
-        from: &mut Reader<'_>,
-        into: &mut Vec<f32>,
-    ) -> Result<(), DecodeError> {
+    pub(crate) fn read(self, rows: usize, cols: usize, from: &mut Reader<'_>, into: &mut Vec<f32>) -> Result<()> {
         let at = from.at();
         let bytes = from.bytes("values", self.block_bytes(rows as u64, cols as u64))?;
         let start = into.len();
@@ -102,7 +96,7 @@ impl ValueEncoding {
             ValueEncoding::I8Row => read_i8(bytes, rows, cols, at, into)?,
             ValueEncoding::I8Table => read_i8(bytes, rows.min(1), (rows * cols).max(1), at, into)?,
         }
-        if all_finite(&into[start..]) { Ok(()) } else { Err(DecodeError::Value { field: "values", at }) }
+        if all_finite(&into[start..]) { Ok(()) } else { Err(DecodeError::Value("values", at)) }
     }
 
     /// Changes rows of `cols` values into what the other side will hold. Rounding again changes nothing.
@@ -219,22 +213,16 @@ fn round_i8(block: &mut [f32]) {
     }
 }
 
-fn read_i8(
-    bytes: &[u8],
-    blocks: usize,
-    block: usize,
-    at: usize,
-    into: &mut Vec<f32>,
-) -> Result<(), DecodeError> {
+fn read_i8(bytes: &[u8], blocks: usize, block: usize, at: usize, into: &mut Vec<f32>) -> Result<()> {
     let (scales, values) = bytes.split_at(3 * blocks);
     if values.contains(&0x80) {
-        return Err(DecodeError::Value { field: "values", at });
+        return Err(DecodeError::Value("values", at));
     }
     for (scale, block) in scales.as_chunks::<3>().0.iter().zip(values.chunks_exact(block)) {
         let scale = f32::from_bits(u32::from_le_bytes([scale[0], scale[1], scale[2], 0]) << 7);
         // A scale within range keeps every product finite; NaN fails the comparison.
         if !((127.0 * scale).is_finite() && (scale == 0.0 || scale >= SMALLEST_SCALE)) {
-            return Err(DecodeError::Value { field: "scale", at });
+            return Err(DecodeError::Value("scale", at));
         }
         into.extend(block.iter().map(|&value| f32::from(value as i8) * scale));
     }
@@ -269,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn errors_stay_within_the_documented_bounds_and_writing_again_changes_nothing(
+        fn errors_stay_within_documented_bounds_and_rounding_is_idempotent(
             values in prop::collection::vec(prop_oneof![-65000f32..65000.0, -1e-3f32..1e-3, -1e-39f32..1e-39], 1..12),
             cols in 1usize..5,
         ) {
@@ -291,7 +279,7 @@ mod tests {
         }
 
         #[test]
-        fn any_finite_row_that_is_carried_survives(bits in prop::collection::vec(any::<u32>(), 6)) {
+        fn encodable_rows_stay_finite(bits in prop::collection::vec(any::<u32>(), 6)) {
             let values: Vec<f32> = bits.iter().map(|&bits| f32::from_bits(bits)).collect();
             for encoding in ValueEncoding::ALL {
                 if encoding.carries(&values) {
@@ -305,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_the_even_neighbour() {
+    fn rounds_ties_to_even() {
         // The largest value is 127 scales, so the scale is 1.
         let (bytes, read) = there_and_back(ValueEncoding::I8Row, &[127.0, 0.5, 1.5, -2.5], 4);
         assert_eq!(read, [127.0, 0.0, 2.0, -2.0]);
@@ -315,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_known_before() {
+    fn carries_detects_values_out_of_range() {
         assert!(!ValueEncoding::F32.carries(&[0.0, f32::NEG_INFINITY]));
         assert!(!ValueEncoding::I8Row.carries(&[f32::NAN]));
         assert!(!ValueEncoding::F16.carries(&[-65520.0]) && ValueEncoding::F16.carries(&[-65519.0]));
@@ -323,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_encoder_writes_is_refused() {
+    fn rejects_values_no_encoder_writes() {
         let read = |encoding: ValueEncoding, bytes: &[u8]| {
             encoding.read(1, 1, &mut Reader::new(bytes), &mut Vec::new()).unwrap_err().to_string()
         };

@@ -71,7 +71,7 @@ struct Work {
 }
 
 #[test]
-fn memory_is_bounded_by_the_input_and_buffers_are_used_again() {
+fn memory_is_bounded_by_input_and_buffers_are_reused() {
     let messages = messages();
     let mut rng = Rng::new(5);
     let mut received = Received::new(&layout());
@@ -85,12 +85,8 @@ fn memory_is_bounded_by_the_input_and_buffers_are_used_again() {
 
     let (policy, mut ledger) = (open_policy(), Ledger::totals_only());
     for encoding in ValueEncoding::ALL {
-        let mut work = Work {
-            terms: terms(encoding),
-            rng: Rng::new(1),
-            bytes: Vec::new(),
-            received: Received::new(&layout()),
-        };
+        let mut work =
+            Work { terms: terms(encoding), rng: Rng::new(1), bytes: Vec::new(), received: Received::new(&layout()) };
         let mut trained = one_device(Trained::new(&layout()), &policy, &mut ledger, &mut work);
         let before = COUNT.load(Relaxed);
         for _ in 0..100 {

@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
 use sottovoce_server::storage::{
-    Change, DeviceRecord, FederationRecord, Purpose, Receipt, RoundOpening, RoundRecord, Standing, Storage,
+    Change, DeviceRecord, FederationRecord, Receipt, RoundOpening, RoundRecord, Sender, Storage, TokenPurpose,
     TokenRecord, VersionRecord, open,
 };
 use std::error::Error;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| file.display().to_string());
     let storage = open(&url)?;
     prepare(&*storage)?;
-    // In turns, so that a change of the machine's mood meets all.
+    // In turns, so that a change of the machine's load affects all.
     let pages = [4, 8, 16, 32, 64];
     let (mut ours, mut bare_rates) = (Vec::new(), [(); 5].map(|()| Vec::new()));
     for round in 0..5 {
@@ -94,7 +94,7 @@ fn bare(path: &Path, page_kib: u32) -> Result<f64, Box<dyn Error>> {
 }
 
 fn stored(storage: &dyn Storage, round: u64) -> Result<f64, Box<dyn Error>> {
-    storage.commit(&[Change::Open(opening(round))])?;
+    storage.commit(&[Change::OpenRound(opening(round))])?;
     let batches: Vec<Vec<_>> =
         (0..BATCHES).map(|number| batch(number).map(|device| upload(round, device)).collect()).collect();
     let began = Instant::now();
@@ -103,40 +103,25 @@ fn stored(storage: &dyn Storage, round: u64) -> Result<f64, Box<dyn Error>> {
     }
     let rate = rate(began);
     let began = Instant::now();
-    storage.commit(&[Change::Close(Box::new(record(round)), None)])?;
+    storage.commit(&[Change::CloseRound(Box::new(record(round)), None)])?;
     println!("{rate:.0} uploads/s; the round's end took {:.0} ms", began.elapsed().as_secs_f64() * 1e3);
     Ok(rate)
 }
 
 fn upload(round: u64, device: u32) -> Change {
-    let receipt = Receipt { device, key: format!("{device:022}"), digest: [9; 32], bytes: BYTES as u64 };
+    let receipt =
+        Receipt { sender: Sender::Device(device), key: format!("{device:022}"), digest: [9; 32], bytes: BYTES as u64 };
     Change::Upload { federation: 0, round, receipt, bytes: body(device).into() }
 }
 
 fn prepare(storage: &dyn Storage) -> Result<(), Box<dyn Error>> {
-    let federation = FederationRecord {
-        id: 0,
-        name: "load".into(),
-        config: "{}".into(),
-        catalog: Vec::new(),
-        created: 0,
-        standing: Standing::Running,
-        next_device: 0,
-        next_round: 0,
-        version: 0,
-        undone: 0,
-        went_back: None,
-        unlearn: None,
-    };
-    let version =
-        VersionRecord { federation: 0, version: 0, digest: [0; 32], bytes: 0, created: 0, rounds: 0 };
-    let purpose = Purpose::Enrolment { federation: 0, uses: None };
-    let token =
-        TokenRecord { id: 0, purpose, hash: [0; 32], label: String::new(), created: 0, expires: None };
-    let mut changes = vec![Change::Found(Box::new(federation), version), Change::AddToken(token)];
+    let federation = FederationRecord::new(0, "load", "{}".to_owned(), Vec::new(), 0);
+    let version = VersionRecord { federation: 0, version: 0, digest: [0; 32], bytes: 0, created: 0, rounds: 0 };
+    let purpose = TokenPurpose::Enrolment { federation: 0, uses: None };
+    let token = TokenRecord { id: 0, purpose, hash: [0; 32], label: String::new(), created: 0, expires: None };
+    let mut changes = vec![Change::CreateFederation(Box::new(federation), version), Change::AddToken(token)];
     changes.extend((0..BATCH * BATCHES).map(|number| {
-        let device =
-            DeviceRecord { federation: 0, number, credential: [0; 32], enrolled: 0, seen: 0, revoked: false };
+        let device = DeviceRecord { federation: 0, number, credential: [0; 32], enrolled: 0, seen: 0, revoked: false };
         Change::Enrol { device, token: 0 }
     }));
     let began = Instant::now();

@@ -1,42 +1,42 @@
-//! The server's own configuration: a file in TOML, over which environment and flags are put.
+//! Configuration of the server: a TOML file, which environment variables and flags override.
 
 use crate::http::tls::Certificate;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Where to listen, what to stand on.
+/// Configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Address and port; port 0 takes a free one.
+    /// Address and port; port 0 selects a free one.
     pub listen: String,
-    /// Where everything goes that has no other place.
+    /// The folder for everything that has no other location.
     pub data: PathBuf,
-    /// The database: a path, `sqlite:PATH` or `postgres://...`; not given: a file in `data`.
+    /// The database: a path, `sqlite:PATH` or `postgres://...`; default: a file in `data`.
     pub database: Option<String>,
-    /// Where versions of shared models go: a folder or `s3://bucket/prefix`; not given: a folder in `data`.
+    /// The store of model versions: a folder or `s3://bucket/prefix`; default: a folder in `data`.
     pub models: Option<String>,
-    /// Certificate and key; not given: no TLS.
+    /// Certificate and key; default: no TLS.
     pub tls: Option<Tls>,
-    /// Connections at the same time.
+    /// The largest number of simultaneous connections.
     pub connections: usize,
-    /// Threads that answer requests; 0: as many as cores.
+    /// Threads that handle requests; 0: one per core.
     pub threads: usize,
-    /// What is logged: `error`, `warn`, `info`, `debug`, or a filter.
+    /// The log level, or a filter: `error`, `warn`, `info`, `debug`.
     pub log: String,
-    /// Whether logs are lines of JSON.
+    /// Whether the log is in JSON, one object per line.
     pub log_json: bool,
 }
 
-/// TLS.
+/// Configuration of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// The certificate, and those that vouch for it, in PEM.
+    /// The certificate chain, in PEM.
     pub certificate: Option<PathBuf>,
     /// Its private key, in PEM.
     pub key: Option<PathBuf>,
-    /// Names to make a certificate for: for development only.
+    /// Names of a self-signed certificate, for development only.
     pub self_signed: Vec<String>,
 }
 
@@ -56,10 +56,10 @@ impl Default for Config {
     }
 }
 
-/// What is wrong with a configuration.
+/// Why a configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
         /// The file.
@@ -67,7 +67,7 @@ pub enum ConfigFileError {
         /// Why.
         error: std::io::Error,
     },
-    /// It is not understood.
+    /// The file is invalid.
     #[error("{}: {error}", path.display())]
     Parse {
         /// The file.
@@ -75,7 +75,7 @@ pub enum ConfigFileError {
         /// Where and why.
         error: Box<toml::de::Error>,
     },
-    /// TLS needs both files or names.
+    /// TLS needs both files, or names.
     #[error("tls: give certificate and key, or self_signed names, and not both")]
     Tls,
 }
@@ -84,29 +84,28 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read, or has a line that is not understood.
+    /// If it cannot be read, or a line is invalid.
     pub fn read(path: &Path) -> Result<Self, ConfigFileError> {
-        let read = std::fs::read_to_string(path);
-        let text = read.map_err(|error| ConfigFileError::Read { path: path.to_owned(), error })?;
-        toml::from_str(&text)
-            .map_err(|error| ConfigFileError::Parse { path: path.to_owned(), error: Box::new(error) })
+        let failed = |error| ConfigFileError::Read { path: path.to_owned(), error };
+        let invalid = |error| ConfigFileError::Parse { path: path.to_owned(), error: Box::new(error) };
+        toml::from_str(&std::fs::read_to_string(path).map_err(failed)?).map_err(invalid)
     }
 
-    /// The database's address.
+    /// The address of the database.
     pub fn database(&self) -> String {
         let in_data = || format!("sqlite:{}", self.data.join("server.sqlite").display());
         self.database.clone().unwrap_or_else(in_data)
     }
 
-    /// Where versions go.
+    /// The store of model versions.
     pub fn models(&self) -> String {
         self.models.clone().unwrap_or_else(|| self.data.join("models").display().to_string())
     }
 
-    /// Where certificate and key come from; `None` without TLS.
+    /// The source of certificate and key; `None` without TLS.
     ///
     /// # Errors
-    /// If only half of it is said, or too much.
+    /// If one of them is missing, or there are files and names.
     pub fn certificate(&self) -> Result<Option<Certificate>, ConfigFileError> {
         let Some(tls) = &self.tls else { return Ok(None) };
         match (&tls.certificate, &tls.key, &tls.self_signed[..]) {
@@ -127,9 +126,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_put_over_the_defaults_and_a_wrong_line_is_named() {
-        let config: Config =
-            toml::from_str("listen = '0.0.0.0:1'\n[tls]\nself_signed = ['localhost']").unwrap();
+    fn file_overrides_defaults_and_errors_name_the_line() {
+        let config: Config = toml::from_str("listen = '0.0.0.0:1'\n[tls]\nself_signed = ['localhost']").unwrap();
         assert_eq!((config.listen.as_str(), config.connections), ("0.0.0.0:1", 10_000));
         assert_eq!(config.database(), "sqlite:sottovoce-server/server.sqlite");
         assert!(matches!(config.certificate(), Ok(Some(Certificate::SelfSigned { .. }))));

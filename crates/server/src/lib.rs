@@ -1,25 +1,53 @@
-//! The coordinator service: what the simulator does in one process, between a server and devices that come and go.
+//! The coordinator service: the server's half of federated training, between devices that come and go.
 //!
-//! Memory is the working state; the database is the durable record of it, written by one [`clerk`] thread. A check-in reads
-//! and writes memory only. An update is acknowledged when it is durable, and summed when its round is over, in order of the
-//! devices' numbers: so the sum does not depend on who answered first, and a server killed at any moment goes on to the
-//! same bytes. [`federation`] holds the state machine of rounds, [`storage`] the databases, [`versions`] the shared models,
-//! [`http`] the two interfaces, for devices and for operators.
+//! The working state is in memory; the database is its durable record, written by one thread ([`commit_queue`]). A check-in
+//! reads and writes memory only. An update is acknowledged when it is durable, and aggregated when its round closes, in order of
+//! the devices' numbers: so the sum does not depend on who answered first, and a server killed at any moment resumes to the same
+//! bytes. [`federation`] holds the state machine of rounds, [`storage`] the databases, [`versions`] the shared models, [`http`]
+//! the interfaces for devices and operators.
+//!
+//! # Example
+//!
+//! A server on a free port, and a federation on it:
+//!
+//! ```
+//! use sottovoce_server::{Config, FederationConfig, RunningServer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let config =
+//!     Config { listen: "127.0.0.1:0".to_owned(), data: folder.path().join("server"), ..Config::default() };
+//! tokio::runtime::Runtime::new()?.block_on(async {
+//!     let running = RunningServer::start(&config).await?;
+//!     assert_ne!(running.address.port(), 0);
+//!     let catalog = "item\ttitle\nheat\tHeat\nronin\tRonin\n".to_owned();
+//!     let federation = running.server.create_federation("films", FederationConfig::new("fcf"), catalog).await?;
+//!     assert_eq!((federation.items, federation.public().version), (2, 0));
+//!     running.stop().await?;
+//!     Ok(())
+//! })
+//! # }
+//! ```
 
-pub mod clerk;
-pub mod config;
+pub mod commit_queue;
+mod config;
+mod error;
 pub mod federation;
 pub mod http;
-pub mod metrics;
-pub mod run;
-pub mod secret;
+mod metrics;
+mod private_file;
+mod run;
+mod secret;
 mod server;
 pub mod storage;
-mod tokens;
 pub mod versions;
 
-pub use server::{EnrolError, Found, FoundingError, OpenError, Server};
-pub use tokens::{Role, TokenView};
+pub use config::{Config, ConfigFileError, Tls};
+pub use error::ServerError;
+pub use federation::FederationConfig;
+pub use run::{RunError, RunningServer, run};
+pub use secret::NoRandomness;
+pub use server::{CreateError, EnrolError, Enrolled, Role, Server, TokenView};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
-//! What is measured, for Prometheus. Nothing here names a device or an address.
+//! Metrics for Prometheus. None of them names a device or an address.
 
-use crate::clerk;
-use crate::federation::drive;
+use crate::commit_queue::CommitObserver;
+use crate::federation::round_driver::RoundObserver;
 use crate::server::Server;
 use crate::storage::RoundRecord;
 use axum::http::{Method, StatusCode};
@@ -10,14 +10,14 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 use std::time::Duration;
 
-/// The media type of what [`Metrics::encode`] writes.
-pub const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The media type of the OpenMetrics text format.
+pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Request {
+struct RequestLabels {
     route: &'static str,
     method: &'static str,
     status: u16,
@@ -25,114 +25,92 @@ struct Request {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Route {
+struct RouteLabels {
     route: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Of {
+struct FederationLabels {
     federation: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Ended {
+struct RoundLabels {
     federation: String,
     outcome: &'static str,
 }
 
-/// Counters and histograms of one server.
-pub struct Metrics {
+type PerFederation<M> = Family<FederationLabels, M>;
+
+/// The metrics of a server.
+pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<Request, Counter>,
-    seconds: Family<Route, Histogram>,
-    uploads: Family<Of, Counter>,
-    bytes_up: Family<Of, Counter>,
-    bytes_down: Family<Of, Counter>,
-    enrolments: Family<Of, Counter>,
-    rounds: Family<Ended, Counter>,
-    counted: Family<Of, Counter>,
-    round_seconds: Family<Of, Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<RouteLabels, Histogram>,
+    uploads: PerFederation<Counter>,
+    bytes_up: PerFederation<Counter>,
+    bytes_down: PerFederation<Counter>,
+    enrolments: PerFederation<Counter>,
+    rounds: Family<RoundLabels, Counter>,
+    counted: PerFederation<Counter>,
+    round_seconds: PerFederation<Histogram>,
     commits: Histogram,
     commit_changes: Histogram,
-    devices: Family<Of, Gauge>,
-    present: Family<Of, Gauge>,
-    round: Family<Of, Gauge>,
-    version: Family<Of, Gauge>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
+    devices: PerFederation<Gauge>,
+    present: PerFederation<Gauge>,
+    round: PerFederation<Gauge>,
+    version: PerFederation<Gauge>,
 }
 
 fn from_100_us() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 18))
 }
 
-fn from_a_second() -> Histogram {
+fn from_250_ms() -> Histogram {
     Histogram::new(exponential_buckets(0.25, 2.0, 18))
 }
 
 impl Metrics {
-    /// Nothing measured yet.
-    pub fn new() -> Self {
-        let mut new = Self {
-            registry: Registry::with_prefix("sottovoce"),
-            requests: Family::default(),
-            seconds: Family::new_with_constructor(from_100_us),
-            uploads: Family::default(),
-            bytes_up: Family::default(),
-            bytes_down: Family::default(),
-            enrolments: Family::default(),
-            rounds: Family::default(),
-            counted: Family::default(),
-            round_seconds: Family::new_with_constructor(from_a_second),
-            commits: from_100_us(),
-            commit_changes: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
-            devices: Family::default(),
-            present: Family::default(),
-            round: Family::default(),
-            version: Family::default(),
-        };
-        new.register();
-        new
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("sottovoce");
+        let of = &mut registry;
+        let seconds: Family<_, Histogram> = Family::new_with_constructor(from_100_us);
+        let round_seconds: PerFederation<Histogram> = Family::new_with_constructor(from_250_ms);
+        let commit_changes = Histogram::new(exponential_buckets(1.0, 2.0, 11));
+        Self {
+            requests: register(of, "requests", "Requests answered, by route and code", None),
+            seconds: {
+                let help = "Time from the head of a request to its response";
+                register_as(of, "request", help, Some(Unit::Seconds), seconds)
+            },
+            uploads: register(of, "updates", "Updates stored", None),
+            bytes_up: register(of, "updates", "Bytes of updates stored", Some(Unit::Bytes)),
+            bytes_down: register(of, "models", "Bytes of models sent", Some(Unit::Bytes)),
+            enrolments: register(of, "enrolments", "Devices enrolled", None),
+            rounds: register(of, "rounds", "Rounds closed, by outcome", None),
+            counted: register(of, "updates_counted", "Updates aggregated", None),
+            round_seconds: {
+                let help = "Time from the opening of a round to its end";
+                register_as(of, "round", help, Some(Unit::Seconds), round_seconds)
+            },
+            commits: register_as(of, "commit", "Time of a commit", Some(Unit::Seconds), from_100_us()),
+            commit_changes: register_as(of, "commit_changes", "Changes in a commit", None, commit_changes),
+            devices: register(of, "devices", "Devices that can be selected", None),
+            present: register(of, "devices_present", "Devices that checked in within five minutes", None),
+            round: register(of, "current_round", "The open round, or the next one", None),
+            version: register(of, "current_version", "The version of the shared model", None),
+            registry,
+        }
     }
 
-    fn register(&mut self) {
-        let Self { registry, .. } = self;
-        registry.register("requests", "Requests answered, by route and code", self.requests.clone());
-        let help = "Time from the head of a request to its answer";
-        registry.register_with_unit("request", help, Unit::Seconds, self.seconds.clone());
-        registry.register("updates", "Updates stored", self.uploads.clone());
-        registry.register_with_unit("updates", "Bytes of updates stored", Unit::Bytes, self.bytes_up.clone());
-        registry.register_with_unit("models", "Bytes of models sent", Unit::Bytes, self.bytes_down.clone());
-        registry.register("enrolments", "Devices enrolled", self.enrolments.clone());
-        registry.register("rounds", "Rounds that are over, by outcome", self.rounds.clone());
-        registry.register("updates_counted", "Updates in rounds' sums", self.counted.clone());
-        let help = "Time from the opening of a round to its end";
-        registry.register_with_unit("round", help, Unit::Seconds, self.round_seconds.clone());
-        let help = "Time that a transaction of the clerk's takes";
-        registry.register_with_unit("commit", help, Unit::Seconds, self.commits.clone());
-        registry.register("commit_changes", "Changes in a transaction", self.commit_changes.clone());
-        registry.register("devices", "Devices that may be asked", self.devices.clone());
-        registry.register(
-            "devices_present",
-            "Devices heard of in the last five minutes",
-            self.present.clone(),
-        );
-        registry.register("current_round", "The round that is next, or under way", self.round.clone());
-        registry.register("current_version", "The version of the shared model", self.version.clone());
-    }
-
-    /// Everything, as Prometheus reads it.
-    pub fn encode(&self, server: &Server) -> String {
+    /// All metrics in the OpenMetrics text format.
+    pub(crate) fn encode(&self, server: &Server) -> String {
         for federation in server.federations() {
-            let (of, view) = (of(&federation.name), federation.view(crate::now()));
-            self.devices.get_or_create(&of).set(view.devices as i64);
-            self.present.get_or_create(&of).set(view.present as i64);
-            self.round.get_or_create(&of).set(view.round as i64);
-            self.version.get_or_create(&of).set(view.public.version as i64);
+            let (labels, view) = (of(&federation.name), federation.view(crate::now()));
+            self.devices.get_or_create(&labels).set(view.devices as i64);
+            self.present.get_or_create(&labels).set(view.present as i64);
+            self.round.get_or_create(&labels).set(view.round as i64);
+            self.version.get_or_create(&labels).set(view.public.version as i64);
         }
         let mut out = String::new();
         // Writing to a string does not fail.
@@ -149,8 +127,8 @@ impl Metrics {
         took: Duration,
     ) {
         let status = status.as_u16();
-        self.seconds.get_or_create(&Route { route }).observe(took.as_secs_f64());
-        self.requests.get_or_create(&Request { route, method, status, code }).inc();
+        self.seconds.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { route, method, status, code }).inc();
     }
 
     pub(crate) fn received(&self, federation: &str, bytes: u64) {
@@ -167,32 +145,39 @@ impl Metrics {
     }
 }
 
-fn of(federation: &str) -> Of {
-    Of { federation: federation.to_owned() }
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> M {
+    register_as(registry, name, help, unit, M::default())
 }
 
-/// Callers may invent methods; they do not invent labels.
-pub(crate) fn known(method: &Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "GET",
-        "HEAD" => "HEAD",
-        "POST" => "POST",
-        "DELETE" => "DELETE",
-        _ => "other",
+fn register_as<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>, metric: M) -> M {
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, metric.clone()),
+        None => registry.register(name, help, metric.clone()),
     }
+    metric
 }
 
-impl clerk::Watch for Metrics {
+fn of(federation: &str) -> FederationLabels {
+    FederationLabels { federation: federation.to_owned() }
+}
+
+/// The label of a method; callers can invent methods, but not labels.
+pub(crate) fn method_label(method: &Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "DELETE"].into_iter().find(|known| *known == method.as_str());
+    known.unwrap_or("other")
+}
+
+impl CommitObserver for Metrics {
     fn committed(&self, changes: usize, took: Duration) {
         self.commits.observe(took.as_secs_f64());
         self.commit_changes.observe(changes as f64);
     }
 }
 
-impl drive::Observer for Metrics {
+impl RoundObserver for Metrics {
     fn closed(&self, federation: &str, record: &RoundRecord) {
         let outcome = if record.version.is_some() { "closed" } else { "abandoned" };
-        self.rounds.get_or_create(&Ended { federation: federation.to_owned(), outcome }).inc();
+        self.rounds.get_or_create(&RoundLabels { federation: federation.to_owned(), outcome }).inc();
         self.counted.get_or_create(&of(federation)).inc_by(u64::from(record.counted));
         let took = record.closed.saturating_sub(record.opened) as f64 / 1000.0;
         self.round_seconds.get_or_create(&of(federation)).observe(took);

@@ -1,16 +1,20 @@
-//! A server from configuration to farewell, for programs without an async runtime of their own.
+//! A whole server, from its configuration to its shutdown.
 
 use crate::config::{Config, ConfigFileError};
-use crate::http::serve::{self, Listening};
+use crate::error::ServerError;
+use crate::http::serve::{self, ListenOptions};
 use crate::http::tls::{self, TlsError};
-use crate::server::{OpenError, Server};
-use crate::storage::{self, Purpose, StorageError};
-use crate::tokens::Role;
-use crate::versions::{Versions, VersionsError};
-use std::io::{self, Write};
+use crate::private_file;
+use crate::server::{Role, Server};
+use crate::storage::{self, TokenPurpose};
+use crate::versions::VersionStore;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tracing_subscriber::EnvFilter;
 
 /// Why a server cannot run.
@@ -22,21 +26,18 @@ pub enum RunError {
     /// TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The database.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// Shared models.
-    #[error(transparent)]
-    Versions(#[from] VersionsError),
     /// What is stored.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] ServerError),
+    /// The first token.
+    #[error("the first admin's token cannot be stored: {0}")]
+    Token(ServerError),
     /// The system.
     #[error("{what}: {error}")]
     System {
         /// What was tried.
         what: String,
-        /// What it says.
+        /// What the system reports.
         error: io::Error,
     },
     /// The log's filter.
@@ -49,108 +50,126 @@ fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> RunError {
     |error| RunError::System { what, error }
 }
 
-/// A server that has begun to listen.
-#[derive(Debug)]
-pub struct Started {
-    /// Where it listens.
+/// How long tasks get to end when the runtime shuts down.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A server that accepts requests in the background.
+pub struct RunningServer {
+    /// Its address.
     pub address: SocketAddr,
-    /// Whether with TLS.
+    /// Whether it uses TLS.
     pub tls: bool,
-    /// The file with the first admin's token, if it was made just now.
+    /// The file with the first admin's token, if it was created by this start.
     pub admin_token: Option<PathBuf>,
+    /// The server itself.
+    pub server: Arc<Server>,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<io::Result<()>>,
 }
 
-/// Runs a server until it is interrupted or asked to end; `started` is called when it listens.
+impl RunningServer {
+    /// Starts a server; requires a Tokio runtime.
+    ///
+    /// # Errors
+    /// If the configuration or what is stored is invalid, or the address is not available.
+    pub async fn start(config: &Config) -> Result<Self, RunError> {
+        let data = &config.data;
+        private_file::create_folder(data).map_err(system(format!("the folder {}", data.display())))?;
+        let tls = config.certificate()?.as_ref().map(tls::config).transpose()?;
+        let url = config.database();
+        let opened = tokio::task::spawn_blocking(move || storage::open(&url)).await;
+        let storage = opened.map_err(|error| system("a worker stopped")(io::Error::other(error)))?;
+        let storage = Arc::from(storage.map_err(ServerError::from)?);
+        let versions = VersionStore::open(&config.models()).map_err(ServerError::from)?;
+        let server = Server::open(storage, versions, Some(data.join("uploads"))).await?;
+        let admin_token = match server.has_no_admin() {
+            true => Some(first_token(&server, data).await?),
+            false => None,
+        };
+        let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;
+        let (stop, stopped) = oneshot::channel();
+        let options = ListenOptions { tls, connections: config.connections.max(1), ..ListenOptions::default() };
+        let tls = options.tls.is_some();
+        tracing::info!(%address, tls, federations = server.federations().len(), "listening");
+        let serving = tokio::spawn(serve::serve(Arc::clone(&server), listener, options, async {
+            // A server whose handle is dropped stops as well.
+            let _dropped = stopped.await;
+        }));
+        Ok(Self { address, tls, admin_token, server, stop, serving })
+    }
+
+    /// Stops accepting requests and waits for those in progress.
+    ///
+    /// # Errors
+    /// If it had failed before.
+    pub async fn stop(self) -> io::Result<()> {
+        drop(self.stop);
+        self.serving.await.map_err(io::Error::other)?
+    }
+}
+
+/// Runs a server until the process is interrupted or terminated; `started` is called when it listens. Logs to standard error.
 ///
 /// # Errors
-/// If it cannot begin. A server that runs does not fail; it logs what goes wrong.
-pub fn run(config: &Config, started: impl FnOnce(&Started)) -> Result<(), RunError> {
-    log(config)?;
+/// If it cannot start. A running server does not fail; it logs errors.
+pub fn run(config: &Config, started: impl FnOnce(&RunningServer)) -> Result<(), RunError> {
+    start_logging(config)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if config.threads > 0 {
         builder.worker_threads(config.threads);
     }
     let runtime = builder.enable_all().build().map_err(system("no threads can be started"))?;
-    let ran = runtime.block_on(listen(config, started));
-    // What is written meanwhile is written; what is not was not acknowledged.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    let ran = runtime.block_on(async {
+        let interrupted = interrupt().map_err(system("cannot wait for signals"))?;
+        let server = RunningServer::start(config).await?;
+        started(&server);
+        interrupted.await;
+        server.stop().await.map_err(system("cannot serve"))?;
+        tracing::info!("stopped");
+        Ok(())
+    });
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ran
 }
 
-async fn listen(config: &Config, started: impl FnOnce(&Started)) -> Result<(), RunError> {
-    create_private(&config.data)?;
-    let certificate = config.certificate()?;
-    let tls = certificate.as_ref().map(tls::config).transpose()?;
-    let url = config.database();
-    let opened = tokio::task::spawn_blocking(move || storage::open(&url)).await;
-    let storage = opened.map_err(|error| system("a worker stopped")(io::Error::other(error)))??;
-    let versions = Versions::open(&config.models())?;
-    let uploads = Some(config.data.join("uploads"));
-    let server = Server::open_with_uploads(Arc::from(storage), versions, uploads).await?;
-    let admin_token =
-        if server.has_no_admin() { Some(first_token(&server, &config.data).await?) } else { None };
-    let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;
-    let listening = Listening { tls, connections: config.connections.max(1), ..Listening::default() };
-    let told = Started { address, tls: listening.tls.is_some(), admin_token };
-    let stop = stop_signal().map_err(system("cannot wait for signals"))?;
-    tracing::info!(%address, tls = told.tls, federations = server.federations().len(), "listening");
-    started(&told);
-    serve::serve(server, listener, listening, stop).await.map_err(system("cannot serve"))?;
-    tracing::info!("stopped");
-    Ok(())
-}
-
-/// Is done when the process is interrupted or asked to end.
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+/// Completes when the process is interrupted or terminated.
+fn interrupt() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
-    let mut asked = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     Ok(async move {
         #[cfg(unix)]
         tokio::select! {
             _ = tokio::signal::ctrl_c() => (),
-            _ = asked.recv() => (),
+            _ = terminated.recv() => (),
         }
         #[cfg(not(unix))]
         let _interrupted = tokio::signal::ctrl_c().await;
     })
 }
 
-/// A folder that only its owner can look into.
-fn create_private(folder: &Path) -> Result<(), RunError> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(system(format!("the folder {}", folder.display())))
-}
-
-/// Makes the first admin's token, in a file that only its owner can read.
+/// Creates the first admin's token, in a file that only its owner can read.
 async fn first_token(server: &Server, folder: &Path) -> Result<PathBuf, RunError> {
-    let purpose = Purpose::Operator { role: Role::Admin.to_string() };
-    let (token, _) = server.add_token(purpose, "first", None).await?;
+    let purpose = TokenPurpose::Operator { role: Role::Admin.to_string() };
+    let (token, _) = server.add_token(purpose, "first", None).await.map_err(RunError::Token)?;
     let path = folder.join("admin.token");
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&path).and_then(|mut file| writeln!(file, "{token}"));
+    let written = private_file::write(&path, &format!("{token}\n"));
     written.map_err(system(format!("the file {}", path.display())))?;
     Ok(path)
 }
 
-/// Logs go to standard error. They name federations, rounds and counts; never devices, addresses or secrets.
-fn log(config: &Config) -> Result<(), RunError> {
-    let wrong = |error: &dyn ToString| RunError::Log(config.log.clone(), error.to_string());
-    let filter = EnvFilter::try_new(&config.log).map_err(|error| wrong(&error))?;
+/// Logs name federations, rounds and counts; never devices, addresses or secrets.
+fn start_logging(config: &Config) -> Result<(), RunError> {
+    let filter = EnvFilter::try_new(&config.log);
+    let filter = filter.map_err(|error| RunError::Log(config.log.clone(), error.to_string()))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     let set = if config.log_json {
         tracing::subscriber::set_global_default(builder.json().finish())
     } else {
         tracing::subscriber::set_global_default(builder.with_ansi(false).finish())
     };
-    // A program that has its own log keeps it.
+    // A program with a subscriber of its own keeps it.
     if set.is_err() {
-        tracing::debug!("logging as the program does");
+        tracing::debug!("a log subscriber is set already");
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Credentials and tokens: 256 random bits each, of which only hashes are stored.
+//! Credentials and tokens: 256 random bits each, stored as hashes only.
 
 use crate::storage::Hash;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// What a secret is for; its first letters say so, so that one is not taken for another.
+/// What a secret is for; a prefix distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A device's credential.
     Device,
-    /// A token to enrol with.
+    /// An enrolment token.
     Enrolment,
     /// An operator's token.
     Operator,
@@ -25,51 +25,51 @@ impl Kind {
     }
 }
 
-/// No random numbers can be had.
+/// The system provides no random numbers.
 #[derive(Debug, thiserror::Error)]
-#[error("the system gives no random numbers: {0}")]
+#[error("the system provides no random numbers: {0}")]
 pub struct NoRandomness(getrandom::Error);
 
-/// Random bits of the system.
+/// 256 random bits.
 ///
 /// # Errors
-/// If it gives none.
-pub fn random() -> Result<Hash, NoRandomness> {
+/// If the system provides none.
+pub(crate) fn random() -> Result<Hash, NoRandomness> {
     let mut bits = [0; 32];
     getrandom::fill(&mut bits).map_err(NoRandomness)?;
     Ok(bits)
 }
 
-/// A secret as its holder writes it.
-pub fn written(kind: Kind, bits: &Hash) -> String {
+/// The text of a secret.
+fn text(kind: Kind, bits: &Hash) -> String {
     format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(bits))
 }
 
 /// A new secret.
 ///
 /// # Errors
-/// If the system gives no random numbers.
-pub fn new(kind: Kind) -> Result<String, NoRandomness> {
-    Ok(written(kind, &random()?))
+/// If the system provides no random numbers.
+pub(crate) fn new(kind: Kind) -> Result<String, NoRandomness> {
+    Ok(text(kind, &random()?))
 }
 
-/// The hash under which a secret is known. It needs no salt and no slowness: secrets are random and long.
-pub fn hash(secret: &str) -> Hash {
+/// The hash that is stored. It needs neither salt nor stretching: secrets are random and long.
+pub(crate) fn hash(secret: &str) -> Hash {
     *blake3::hash(secret.as_bytes()).as_bytes()
 }
 
-/// The credential of the device that enrols with this key and token: the same when it asks again.
-pub fn credential(server_secret: &Hash, federation: u64, token: &Hash, key: &str) -> String {
+/// The credential of the device that enrols with this key and token; deterministic, so that a repeated request gets the same.
+pub(crate) fn credential(server_secret: &Hash, federation: u64, token: &Hash, key: &str) -> String {
     let mut hasher = blake3::Hasher::new_keyed(server_secret);
     hasher.update(b"sottovoce device credential");
     hasher.update(&federation.to_le_bytes());
     hasher.update(token);
     hasher.update(key.as_bytes());
-    written(Kind::Device, hasher.finalize().as_bytes())
+    text(Kind::Device, hasher.finalize().as_bytes())
 }
 
-/// Whether this could be a secret of the kind: worth looking up.
-pub fn is_of(kind: Kind, secret: &str) -> bool {
+/// Whether this has the form of a secret of the kind.
+pub(crate) fn is_of(kind: Kind, secret: &str) -> bool {
     secret.strip_prefix(kind.prefix()).is_some_and(|rest| rest.len() == 43)
 }
 
@@ -86,8 +86,7 @@ mod tests {
 
     #[test]
     fn a_credential_depends_on_all_that_leads_to_it() {
-        let of =
-            |secret: u8, federation, token: u8, key| credential(&[secret; 32], federation, &[token; 32], key);
+        let of = |secret: u8, federation, token: u8, key| credential(&[secret; 32], federation, &[token; 32], key);
         let one = of(1, 2, 3, "k");
         assert_eq!(one, of(1, 2, 3, "k"));
         assert!(is_of(Kind::Device, &one));

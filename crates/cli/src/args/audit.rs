@@ -1,4 +1,4 @@
-//! `audit` as written.
+//! `audit`.
 
 use super::{ModelSettings, Preparing};
 use clap::{ArgAction, Args};
@@ -12,18 +12,18 @@ use std::path::PathBuf;
   sottovoce audit --model fpl --data ml-100k --min-interactions 21 --set pi=0.5
   sottovoce audit --model fpl --data synth:town --set cohort=100 --view sums
   sottovoce audit --model fpl --data ml-100k --sweep pi=0,0.1,0.5,1 --sweep negatives=decoys,papers --out runs/audit
-  sottovoce audit --uploads kept --devices devices.tsv --data ml-100k
+  sottovoce audit --uploads uploads --devices devices.tsv --data ml-100k
 
-Plays the curious server of a simulated training: rebuilds people's histories from what their devices sent, by several attacks, \
-and says beside each number what guessing the popular items would find. docs/privacy.md says what the numbers mean.")]
+Trains in a simulation and reconstructs users' histories from what their devices sent, by several attacks, next to a popularity \
+baseline that needs no uploads. docs/privacy.md explains the numbers.")]
 pub(crate) struct Audit {
-    /// The model; fpl, fcf, fed-gmf and kgflex can be audited
+    /// Name of a federated model
     #[arg(long, value_name = "NAME", required_unless_present = "uploads")]
     pub(crate) model: Option<String>,
-    /// Audit uploads that a server kept in this folder, instead of training
+    /// Audit the uploads that a server retained in this folder, instead of training
     #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "settings", "sweep"])]
     pub(crate) uploads: Option<PathBuf>,
-    /// Whose device is whose: lines of a device's number, a tab and a user's id [default: devices are numbered as users are]
+    /// Owners of the devices: lines of a device number, a tab and a user id [default: devices are numbered as users are]
     #[arg(long, value_name = "FILE", requires = "uploads")]
     pub(crate) devices: Option<PathBuf>,
     /// A file, a folder, a bare name, or synth:town[:users=N]
@@ -31,33 +31,33 @@ pub(crate) struct Audit {
     pub(crate) data: String,
     #[command(flatten)]
     pub(crate) settings: ModelSettings,
-    /// What the server can see: `uploads` by themselves, or only `sums` of rounds, as under secure aggregation
+    /// What the server sees: single `uploads`, or only `sums` of rounds, as under secure aggregation
     #[arg(long, value_name = "VIEW", default_value = "uploads")]
     pub(crate) view: View,
-    /// People whose histories are to be rebuilt, drawn by the seed
+    /// Number of users to attack, drawn by the seed
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     pub(crate) people: u32,
-    /// Audit once more for each of these values of a setting; may be given several times
-    #[arg(long, value_name = "KEY=V,V..", value_parser = several, action = ArgAction::Append)]
+    /// Repeat the audit for each of these values of a setting; repeatable
+    #[arg(long, value_name = "KEY=V,V..", value_parser = sweep, action = ArgAction::Append)]
     pub(crate) sweep: Vec<Sweep>,
-    /// Look how far attacks get after these rounds [default: 1, 2, 5, 10, 20, 50, ..]
+    /// Rounds after which attacks are evaluated [default: 1, 2, 5, 10, 20, 50, ..]
     #[arg(long, value_name = "N,N..", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rounds: Vec<u64>,
-    /// A folder for the report, the tables and each person's values
+    /// Folder for the report, the tables and the values of each user
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) preparing: Preparing,
 }
 
-/// Values of a setting to be tried one after the other.
+/// The values of a swept setting.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sweep {
     pub(crate) key: String,
     pub(crate) values: Vec<Value>,
 }
 
-fn several(text: &str) -> Result<Sweep, String> {
+fn sweep(text: &str) -> Result<Sweep, String> {
     let wrong = || format!("`{text}` is not KEY=VALUE,VALUE..");
     let (key, values) = text.split_once('=').ok_or_else(wrong)?;
     let (key, values): (&str, Vec<&str>) = (key.trim(), values.split(',').map(str::trim).collect());
@@ -72,10 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_a_sweep_are_read_as_settings_are() {
-        let sweep = several("pi=0, 0.5,1").unwrap();
-        assert_eq!(sweep.values, [Value::Integer(0), Value::Real(0.5), Value::Integer(1)]);
-        assert!(several("pi").is_err() && several("pi=").is_err() && several("=1").is_err());
-        assert!(several("pi=1,,2").is_err());
+    fn parses_the_values_of_a_sweep() {
+        let parsed = sweep("pi=0, 0.5,1").unwrap();
+        assert_eq!(parsed.values, [Value::Integer(0), Value::Real(0.5), Value::Integer(1)]);
+        assert!(sweep("pi").is_err() && sweep("pi=").is_err() && sweep("=1").is_err());
+        assert!(sweep("pi=1,,2").is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! The command line of a federation for real: server, operators, fleet.
+//! Arguments of `serve`, `federation` and `fleet`.
 
-use super::{CleaningArgs, GraphArgs, ModelSettings, Reading, pi_draw};
+use super::{CleaningArgs, GraphArgs, ModelSettings, Reading, disclosure_mode};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
 use sottovoce_protocol::DisclosureMode;
@@ -9,56 +9,56 @@ use std::path::PathBuf;
 /// `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sottovoce serve                                        on this machine, everything in ./sottovoce-server
+  sottovoce serve                                        on this machine, with data in ./sottovoce-server
   sottovoce serve --listen 0.0.0.0:8470 --tls-certificate fullchain.pem --tls-key key.pem
   sottovoce serve --config /etc/sottovoce/server.toml --database postgres://sottovoce@db/sottovoce
 
-Flags go before the environment, the environment before the file. On the first start the token of an admin is written \
-into the data folder. docs/deploying.md tells the rest.")]
+Flags override environment variables, which override the file. The first start writes an admin's token into the data \
+folder. See docs/deploying.md.")]
 pub(crate) struct Serve {
-    /// A configuration file in TOML
+    /// Configuration file in TOML
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Address and port; port 0 takes a free one [default: 127.0.0.1:8470]
+    /// Address and port; port 0 selects a free one [default: 127.0.0.1:8470]
     #[arg(long, value_name = "ADDRESS", env = "SOTTOVOCE_LISTEN")]
     pub(crate) listen: Option<String>,
-    /// The folder for database, models and the first token [default: sottovoce-server]
+    /// Folder for the database, models and the first token [default: sottovoce-server]
     #[arg(long, value_name = "DIR", env = "SOTTOVOCE_SERVER_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// The database: a file, or postgres://USER@HOST/NAME [default: a file in the data folder]
+    /// Database: a file, or postgres://USER@HOST/NAME [default: a file in the data folder]
     #[arg(long, value_name = "URL", env = "SOTTOVOCE_DATABASE")]
     pub(crate) database: Option<String>,
-    /// Where versions of the shared models go: a folder, or s3://BUCKET/PREFIX [default: a folder in the data folder]
+    /// Store of model versions: a folder, or s3://BUCKET/PREFIX [default: a folder in the data folder]
     #[arg(long, value_name = "URL", env = "SOTTOVOCE_MODELS")]
     pub(crate) models: Option<String>,
-    /// The certificate and those that vouch for it, in PEM
+    /// Certificate chain, in PEM
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_TLS_CERTIFICATE", requires = "tls_key")]
     pub(crate) tls_certificate: Option<PathBuf>,
-    /// Its private key, in PEM
+    /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_TLS_KEY", requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Make a certificate for this name or address, for development; may be given several times
+    /// Create a self-signed certificate for this name or address, for development; repeatable
     #[arg(long, value_name = "NAME", conflicts_with_all = ["tls_certificate", "tls_key"])]
     pub(crate) tls_self_signed: Vec<String>,
-    /// What is logged: error, warn, info, debug, or a filter [default: info]
+    /// Log level (error, warn, info, debug) or filter [default: info]
     #[arg(long, value_name = "FILTER", env = "SOTTOVOCE_LOG")]
     pub(crate) log: Option<String>,
-    /// Log lines of JSON
+    /// Log in JSON, one object per line
     #[arg(long)]
     pub(crate) log_json: bool,
 }
 
-/// How an operator reaches a server.
+/// The server, and an operator's token.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server")]
-pub(crate) struct Reaching {
-    /// The server's address
+pub(crate) struct ServerArgs {
+    /// Address of the server
     #[arg(long, value_name = "URL", env = "SOTTOVOCE_SERVER", default_value = "http://127.0.0.1:8470")]
     pub(crate) server: String,
-    /// A file with an operator's token [default: sottovoce-server/admin.token]
+    /// File with an operator's token [default: sottovoce-server/admin.token]
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// A certificate to trust beside none of the system's, in PEM: for a server with a certificate of its own making
+    /// Certificate to trust instead of the system's, in PEM, for a self-signed server
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -66,89 +66,74 @@ pub(crate) struct Reaching {
 /// `federation`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Federation {
-    /// Create a federation; it runs at once
+    /// Create a federation; it starts at once
     #[command(after_help = "Example:
   sottovoce federation create films --model fpl --catalog-of ml-100k --set triples=20 --set cohort=50 --devices 100 \\
       --rounds 500
 
-The settings are the model's (`sottovoce models fpl`); cohort, over_selection, deadline and guard among them.")]
+The settings are the model's (`sottovoce models fpl`), among them cohort, over_selection, deadline and guard.")]
     Create(Box<Create>),
-    /// Make a key that devices share and the server never sees, for updates that are encrypted
+    /// Create the key that devices share for encrypted updates, and that the server never sees
     #[command(after_help = "Example:
   sottovoce federation key --out films.key
   sottovoce federation create films --model fpl --set triples=20 --set seal=bfv --federation-key films.key ...
   sottovoce device enrol --federation films --federation-key films.key ...
 
-Give the file to devices past the server. Who has it can open updates that the server holds.")]
+Give the file to devices, not to the server. Whoever has it can decrypt the updates.")]
     Key {
-        /// The file to write; it must not be there yet
+        /// File to write; it must not exist yet
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// All federations
-    List {
-        #[command(flatten)]
-        reaching: Reaching,
-    },
-    /// One federation: its state, its round under way
-    Show {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// No new round begins until `resume`
-    Pause {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Rounds go on
-    Resume {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// End training; the model stays to be downloaded
-    Finish {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Rounds that are over, the latest first
+    /// List all federations
+    List(ServerArgs),
+    /// Show a federation and its open round
+    Show(FederationArgs),
+    /// Open no new rounds until `resume`
+    Pause(FederationArgs),
+    /// Open rounds again
+    Resume(FederationArgs),
+    /// End training; the model can still be downloaded
+    Finish(FederationArgs),
+    /// List closed rounds, the latest first
     Rounds {
         #[command(flatten)]
-        which: Which,
-        /// How many
+        of: FederationArgs,
+        /// Number of rounds
         #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
-    /// Make a token that lets devices in
+    /// Create an enrolment token
     #[command(after_help = "Example:\n  sottovoce federation token films --uses 3 > enrol.token")]
     Token {
         #[command(flatten)]
-        which: Which,
-        /// How many devices it lets in [default: any number]
+        of: FederationArgs,
+        /// Number of devices it admits [default: any]
         #[arg(long, value_name = "N")]
         uses: Option<u64>,
-        /// After how many hours it is no longer taken [default: never]
+        /// Hours after which it expires [default: never]
         #[arg(long, value_name = "N")]
         hours: Option<u64>,
-        /// What to call it
+        /// Name of the token
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
     },
-    /// Shut a device out
+    /// Revoke a device's access
     Revoke {
         #[command(flatten)]
-        which: Which,
-        /// Its number
+        of: FederationArgs,
+        /// Number of the device
         #[arg(value_name = "DEVICE")]
         device: u32,
     },
-    /// Make an operator's token
+    /// Create an operator's token
     Operator {
         #[command(flatten)]
-        reaching: Reaching,
-        /// observer (looks), operator (creates, pauses, lets in), admin (makes tokens)
+        server: ServerArgs,
+        /// observer (reads), operator (creates, pauses, admits devices), admin (creates tokens)
         #[arg(long, value_parser = ["observer", "operator", "admin"])]
         role: String,
-        /// What to call it
+        /// Name of the token
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
     },
@@ -156,73 +141,73 @@ Give the file to devices past the server. Who has it can open updates that the s
 
 /// A federation on a server.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Which {
-    /// Its name
+pub(crate) struct FederationArgs {
+    /// Name of the federation
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) reaching: Reaching,
+    pub(crate) server: ServerArgs,
 }
 
 /// `federation create`.
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     #[command(flatten)]
-    pub(crate) which: Which,
-    /// The model: one that is trained in a federation; `sottovoce models` lists them
+    pub(crate) of: FederationArgs,
+    /// Federated model; `sottovoce models` lists them
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) settings: ModelSettings,
-    /// The items: a file with the header `item<TAB>title<TAB>categories`, or as docs/knowledge-graphs.md has it with facts
+    /// Catalog: a file with the header `item<TAB>title<TAB>categories`, or with facts (docs/knowledge-graphs.md)
     #[arg(long, value_name = "FILE", required_unless_present = "catalog_of", conflicts_with = "catalog_of")]
     pub(crate) catalog: Option<PathBuf>,
-    /// The items: those of a data set
+    /// Catalog of a data set
     #[arg(long, value_name = "DATA")]
     pub(crate) catalog_of: Option<String>,
-    /// Rounds after which it is finished [default: as the model's epochs come to]
+    /// Number of rounds [default: as many as the model's epochs take]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u64>,
-    /// Devices without which no round begins
+    /// Devices that must enrol before the first round
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) devices: u32,
-    /// Updates without which a round is abandoned [default: half of those wanted]
+    /// With fewer updates a round is abandoned [default: half of those wanted]
     #[arg(long, value_name = "N")]
     pub(crate) minimum: Option<u32>,
-    /// Ask only devices heard of within so many seconds [default: all]
+    /// Select only devices that checked in within this time [default: all]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) present_within: Option<u32>,
-    /// Mean time between check-ins of a device that has nothing to do
+    /// Mean time between check-ins of an idle device
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) check_in_seconds: u32,
-    /// Where updates are sealed: how long a step but the first waits for devices
+    /// Timeout of each step of a sealed round but the first
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) seal_step_seconds: u32,
-    /// The key of `federation key` under which devices encrypt; only its digest is sent
+    /// Key of `federation key` for encrypted updates; only its digest is sent
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
-    /// Let the server's noise follow from the seed, to hold a federation against the simulator; never for people's devices
+    /// Derive the server's noise from the seed, to compare with the simulator; never for real devices
     #[arg(long)]
     pub(crate) simulated_noise: bool,
-    /// Keep every upload that is taken, in the server's folder, for `sottovoce audit --uploads`; devices are told
+    /// Retain every accepted upload for `sottovoce audit --uploads`; devices are told
     #[arg(long)]
     pub(crate) record_uploads: bool,
-    /// Refuse updates that have a row of a larger norm [default: none is refused for that]
+    /// Reject updates with a row of a larger norm [default: no bound]
     #[arg(long, value_name = "NORM")]
     pub(crate) row_norm: Option<f32>,
-    /// Ask devices how many samples they learnt from
+    /// Ask devices for the number of samples they trained on
     #[arg(long)]
     pub(crate) samples: bool,
-    /// Ask devices for a criterion, and say why: auc=\"to see whether it learns\"
+    /// Ask devices for a criterion, with the reason: auc=\"to see whether it learns\"
     #[arg(long = "criterion", value_name = "NAME=WHY", action = ArgAction::Append)]
     pub(crate) criteria: Vec<String>,
-    /// What becomes of what was learnt from somebody who withdraws: it stays, or training goes back to before they enrolled
+    /// When a device withdraws: keep the model, or roll training back to before the device enrolled
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = ["none", "retrain"])]
     pub(crate) unlearn: String,
-    /// Versions of the shared model that are kept [default: 8]
+    /// Versions of the shared model to keep [default: 8]
     #[arg(long, value_name = "N")]
     pub(crate) keep_versions: Option<u32>,
-    /// Give the shared model to enrolled devices only
+    /// Only enrolled devices can download the shared model
     #[arg(long)]
     pub(crate) private_models: bool,
     #[command(flatten)]
@@ -239,52 +224,52 @@ pub(crate) struct Create {
   sottovoce fleet --devices 200 --server http://127.0.0.1:8470 --federation films --token-file enrol.token --data ml-100k
   sottovoce fleet --devices 10000 --federation films --token-file enrol.token --data synth:town:users=10000 --until-finished")]
 pub(crate) struct Fleet {
-    /// How many devices: the first people of the data who have something to learn from [default: all]
+    /// Number of devices: the first users of the data with training interactions [default: all]
     #[arg(long, value_name = "N")]
     pub(crate) devices: Option<u32>,
-    /// The server's address
+    /// Address of the server
     #[arg(long, value_name = "URL", env = "SOTTOVOCE_SERVER", default_value = "http://127.0.0.1:8470")]
     pub(crate) server: String,
-    /// The federation
+    /// Name of the federation
     #[arg(long, value_name = "NAME")]
     pub(crate) federation: String,
-    /// A file with a token that lets devices in
+    /// File with an enrolment token
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: PathBuf,
-    /// A certificate to trust, in PEM
+    /// Certificate to trust, in PEM
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
-    /// The key of `federation key` under which devices encrypt
+    /// Key of `federation key` for encrypted updates
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
-    /// Whose histories the devices have: a file, a folder, a bare name, or synth:town[:users=N]
+    /// Histories of the devices: a file, a folder, a bare name, or synth:town[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
-    /// Share of what people have from which is learnt what leaves their devices
+    /// Fraction of a user's items used to compute uploads
     #[arg(long, value_name = "PI", default_value_t = 1.0)]
     pub(crate) pi: f64,
-    /// Whether that share is drawn once for good, or anew each round
-    #[arg(long, value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = pi_draw())]
-    pub(crate) pi_draw: DisclosureMode,
-    /// A figure that the devices report when a round asks for it, or `all`; may be given several times
+    /// Whether these items are drawn once, or in each round
+    #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
+    pub(crate) disclosure: DisclosureMode,
+    /// Criterion that the devices report when asked, or `all`; repeatable
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) report: Vec<String>,
-    /// Connections at the same time
+    /// Number of simultaneous connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(crate) connections: u16,
-    /// Stop after so many seconds [default: when the federation is finished]
+    /// Stop after this time [default: when the federation is finished]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
-    /// How histories are divided: devices have the part that `train` learns from
+    /// Split of the histories: devices get the training part
     #[arg(long, value_name = "HOW")]
     pub(crate) split: Option<Split>,
-    /// Keep devices in this folder, so that a fleet that was stopped goes on [default: in memory]
+    /// Folder for the devices' state, so that a stopped fleet can resume [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
-    /// Write which device is whose here, one line `DEVICE<TAB>USER` each, for `sottovoce audit --devices`
+    /// Write the user of each device to this file, one line `DEVICE<TAB>USER` each, for `sottovoce audit --devices`
     #[arg(long, value_name = "FILE")]
     pub(crate) devices_out: Option<PathBuf>,
-    /// Write the final shared model here, as safetensors
+    /// Write the final shared model to this file, as safetensors
     #[arg(long, value_name = "FILE")]
     pub(crate) model_out: Option<PathBuf>,
     #[command(flatten)]

@@ -1,8 +1,9 @@
-//! `audit`: what a curious server could rebuild of people's histories.
+//! `audit`: what an honest-but-curious server could reconstruct of users' histories.
 
 mod stored;
 
 use crate::args::{Audit, Common, Sweep};
+use crate::commands::train::{Bytes, test_question};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use crate::progress::Bar;
@@ -10,10 +11,11 @@ use crate::{folder, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_audit::report::{self, Named};
-use sottovoce_audit::{AuditError, Findings, MODELS, Subjects, Surface, Witness};
+use sottovoce_audit::{AuditError, CuriousServer, ExposedTables, Findings, Subjects};
 use sottovoce_evaluate::report::{Report, Section};
-use sottovoce_evaluate::{Metrics, Protocol, Question};
-use sottovoce_experiment::trial::{self, Keeping, ModelPlan, Prepared};
+use sottovoce_evaluate::{Metrics, Protocol};
+use sottovoce_experiment::prepare::Prepared;
+use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan};
 use sottovoce_federation::registry;
 use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
@@ -24,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Length of the lists that accuracy is told of.
+/// The cutoff of accuracy.
 const CUTOFF: usize = 10;
 
 /// What `audit --json` prints.
@@ -41,7 +43,7 @@ struct Outcome<'a> {
     sweeps: &'a [Swept],
 }
 
-/// One training, and what its server could learn.
+/// One training, and the attacks on its uploads.
 #[derive(Serialize)]
 struct Audited {
     settings: BTreeMap<String, String>,
@@ -50,15 +52,9 @@ struct Audited {
     /// The privacy loss that differential privacy bounds; none where there is no differential privacy.
     epsilon: Option<f64>,
     metrics: BTreeMap<usize, Metrics>,
-    /// What travelled in training.
+    /// Traffic of the training.
     bytes: Bytes,
     seconds: f64,
-}
-
-#[derive(Serialize)]
-struct Bytes {
-    down: u64,
-    up: u64,
 }
 
 /// A setting at several values.
@@ -81,7 +77,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
         return stored::run(args, common, folder);
     }
     let model = registry::find(args.model.as_deref().unwrap_or_default())?;
-    if !MODELS.contains(&model.name) {
+    if !registry::is_federated(model.name) {
         return Err(Usage(AuditError::Model { model: model.name.to_owned() }.to_string()).into());
     }
     let given = |key: Option<(&str, &Value)>| {
@@ -89,6 +85,9 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
         model.settings(settings.chain(key.map(|(key, value)| (key, value.clone()))))
     };
     let base = given(None)?;
+    if !common.quiet {
+        base.notes().for_each(|note| output::note(&note));
+    }
     let mut sweeps = Vec::new();
     for Sweep { key, values } in &args.sweep {
         let settings: Result<Vec<_>> =
@@ -98,8 +97,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
     let data = from_arguments(&args.data, &args.preparing, common)?;
     let auditor = Auditor { args, common, model, data: &data };
     let base = auditor.audit(&base)?;
-    let sweeps: Result<Vec<Swept>> =
-        sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
+    let sweeps: Result<Vec<Swept>> = sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
     let sweeps = sweeps?;
     let outcome = Outcome {
         model: model.name,
@@ -110,11 +108,11 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
         base: &base,
         sweeps: &sweeps,
     };
-    tell(args, common, &data, &outcome)
+    finish(args, common, &data, &outcome)
 }
 
 /// Writes the report, and prints the outcome.
-fn tell(args: &Audit, common: &Common, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
+fn finish(args: &Audit, common: &Common, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
     if let Some(out) = &args.out {
         store(out, data, outcome)?;
     }
@@ -135,41 +133,34 @@ impl Auditor<'_> {
     }
 
     fn sweep(&self, setting: String, values: Vec<(Value, Settings)>) -> Result<Swept> {
-        let point =
-            |(value, settings): (Value, Settings)| Ok(SweptPoint { value, audited: self.audit(&settings)? });
+        let point = |(value, settings): (Value, Settings)| Ok(SweptPoint { value, audited: self.audit(&settings)? });
         let points: Result<Vec<SweptPoint>> = values.into_iter().map(point).collect();
         Ok(Swept { setting, points: points? })
     }
 
-    /// Trains before the eyes of a witness, and hears it.
+    /// Trains a model and attacks its uploads.
     fn audit(&self, settings: &Settings) -> Result<Audited> {
         let (started, parts) = (Instant::now(), &self.data.parts);
-        let surface = Surface::of(self.model.name, parts.catalog.facts.as_ref())
+        let surface = ExposedTables::of(self.model.name, parts.catalog.facts.as_ref())
             .map_err(|error| Usage(error.to_string()))?;
-        let witness = Arc::new(Witness::new(surface, self.subjects(), self.args.view, rounds(self.args)));
+        let witness = Arc::new(CuriousServer::new(surface, self.subjects(), self.args.view, rounds(self.args)));
         let mut bar = Bar::new(&format!("training {}", self.model.name), 1, self.common.quiet);
         let mut on_epoch = |done: usize, all: usize| {
             bar.set(done as u64, all as u64);
             Flow::Continue
         };
-        let plan = ModelPlan { model: self.model, settings, seed: self.common.seed, checks: None };
-        let keeping = Keeping {
+        let plan = ModelPlan { model: self.model, settings, seed: self.common.seed, evaluations: None };
+        let context = TrainingContext {
             users: Some(&parts.users),
             catalog: Some(&parts.catalog),
             recorder: Some(witness.clone()),
-            ..Keeping::default()
+            ..TrainingContext::default()
         };
-        let trained = trial::train_keeping(&plan, &parts.train, &mut on_epoch, keeping)
+        let trained = training::train(&plan, &parts.train, &mut on_epoch, context)
             .with_context(|| format!("training {} on {}", self.model.name, self.data.name))?;
         let findings = witness.conclude()?;
-        let question = Question {
-            train: &parts.train,
-            also_seen: parts.validation.as_ref(),
-            test: &parts.test,
-            categories: parts.catalog.categories.as_ref(),
-        };
-        let protocol = Protocol::all_unrated([CUTOFF]);
-        let metrics = trial::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
+        let (question, protocol) = (test_question(self.data), Protocol::all_unrated([CUTOFF]));
+        let metrics = training::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
         let seconds = started.elapsed().as_secs_f64();
         let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
         let epsilon = trained.summary.privacy.as_ref().map(|spent| spent.epsilon);
@@ -178,7 +169,7 @@ impl Auditor<'_> {
     }
 }
 
-/// The rounds asked for; or 1, 2, 5, 10, 20, 50 and so on.
+/// The rounds given; or 1, 2, 5, 10, 20, 50 and so on.
 fn rounds(args: &Audit) -> Vec<u64> {
     if args.rounds.is_empty() {
         let decades = (0..9).map(|power| 10u64.pow(power));
@@ -211,14 +202,11 @@ fn number(value: &Value) -> Option<f64> {
 impl Swept {
     fn named(&self) -> Vec<Named<'_>> {
         let label = |value: &Value| format!("{} = {value}", self.setting);
-        self.points
-            .iter()
-            .map(|point| point.audited.named(label(&point.value), number(&point.value)))
-            .collect()
+        self.points.iter().map(|point| point.audited.named(label(&point.value), number(&point.value))).collect()
     }
 
     fn title(&self) -> String {
-        format!("What leaks (AUC), by {}", self.setting)
+        format!("AUC of the attacks by {}", self.setting)
     }
 }
 
@@ -226,14 +214,11 @@ const ACCURACY: &str = "nDCG@10";
 
 fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
     let findings = &outcome.base.findings;
+    let [rounds, uploads] = [findings.rounds, findings.uploads].map(output::grouped);
+    let accuracy = outcome.base.ndcg().map_or_else(String::new, |ndcg| format!("; {ACCURACY} {ndcg:.4}"));
+    let (model, data, people) = (outcome.model, &data.name, output::grouped(outcome.people));
     output::print_line(&format!(
-        "{} on {}: {} rounds, {} uploads of {} audited people{}",
-        outcome.model,
-        data.name,
-        output::grouped(findings.rounds),
-        output::grouped(findings.uploads),
-        output::grouped(outcome.people as u128),
-        outcome.base.ndcg().map_or_else(String::new, |ndcg| format!("; {ACCURACY} {ndcg:.4}")),
+        "{model} on {data}: {rounds} rounds, {uploads} uploads of {people} attacked users{accuracy}"
     ))?;
     output::print(&output::table(&report::attacks_table(findings)))?;
     output::print_line(&in_words(findings))?;
@@ -246,28 +231,28 @@ fn show(args: &Audit, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What it comes to.
+/// The result in a sentence.
 fn in_words(findings: &Findings) -> String {
     let Some(combined) = findings.combined() else { return String::new() };
     if findings.uploads == 0 {
         return format!(
-            "Nobody sent anything: all that is left is guessing the popular (AUC {:.3}).",
+            "Nothing was uploaded: the attacks are no better than the popularity baseline (AUC {:.3}).",
             combined.guess_auc
         );
     }
     let gain = combined.gain;
     if gain.low > 0.0 && combined.personal.low > 0.0 {
         format!(
-            "All attacks together rebuild histories with an AUC of {:.3}, where guessing the popular has {:.3}: of {:.0} % of \
-             people most of what it names is right.",
+            "All attacks combined reconstruct histories with an AUC of {:.3}; a popularity baseline reaches {:.3}. For {:.0} % of \
+             users, most of the reconstructed items are right.",
             combined.auc,
             combined.guess_auc,
             100.0 * combined.exposed
         )
     } else {
         format!(
-            "All attacks together (AUC {:.3}) find no more of people than guessing the popular does ({:.3}), or than somebody else's \
-             uploads would tell ({:.3}).",
+            "All attacks combined (AUC {:.3}) are no better than a popularity baseline ({:.3}), or than the same attacks on another \
+             user's uploads ({:.3}).",
             combined.auc, combined.guess_auc, combined.control_auc
         )
     }
@@ -281,18 +266,18 @@ fn store(out: &Path, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
         std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
             .with_context(|| format!("writing {}", path.display()))?;
         let path = folder.join("people.tsv");
-        std::fs::write(&path, people(data, &outcome.base.findings))
+        std::fs::write(&path, by_user(data, &outcome.base.findings))
             .with_context(|| format!("writing {}", path.display()))
     })
 }
 
-/// Each person's values, one line an attack.
-fn people(data: &Prepared, findings: &Findings) -> String {
+/// The values of each user, one line an attack.
+fn by_user(data: &Prepared, findings: &Findings) -> String {
     let mut text = String::from("user\tattack\tauc\tprecision\trecall\n");
     for finding in &findings.attacks {
-        for (device, rebuilt) in &finding.each {
+        for (device, attack) in &finding.each {
             let user = &data.parts.users[*device as usize];
-            let (auc, precision, recall) = (rebuilt.auc, rebuilt.precision, rebuilt.recall);
+            let (auc, precision, recall) = (attack.auc, attack.precision, attack.recall);
             let _ = writeln!(text, "{user}\t{}\t{auc}\t{precision}\t{recall}", finding.name);
         }
     }
@@ -302,7 +287,7 @@ fn people(data: &Prepared, findings: &Findings) -> String {
 fn compose(outcome: &Outcome<'_>) -> Report {
     let findings = &outcome.base.findings;
     let base = [outcome.base.named("as given".to_owned(), None)];
-    let mut first = Section::new("What the server could learn").table(report::attacks_table(findings));
+    let mut first = Section::new("Attacks").table(report::attacks_table(findings));
     if let Some(plot) = report::rounds_plot(None, &base) {
         first = first.plot(plot);
     }
@@ -312,11 +297,8 @@ fn compose(outcome: &Outcome<'_>) -> Report {
         .section(first);
     for swept in outcome.sweeps {
         let named = swept.named();
-        let mut section = Section::new(format!("By {}", swept.setting)).table(report::sweep_table(
-            &swept.title(),
-            ACCURACY,
-            &named,
-        ));
+        let mut section =
+            Section::new(format!("By {}", swept.setting)).table(report::sweep_table(&swept.title(), ACCURACY, &named));
         let plots = [
             report::sweep_plot(&swept.setting, &named),
             report::price_plot(ACCURACY, &named),

@@ -1,20 +1,20 @@
-//! `data`: look at, convert, invent and split data sets.
+//! `data`: describe, convert, generate and split data sets.
 
 mod histories;
 mod images;
 
 use crate::args::{CleaningArgs, Common, Data, FileKind, GraphArgs, Source, SplitArgs};
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use crate::progress::Bar;
-use crate::{folder, tell};
+use crate::{folder, prepared};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::town::{Town, TownError, TownSpec, Written};
 use sottovoce_data::{
-    Dataset, Description, FactsDescription, LoadOptions, Splitting, describe, describe_facts, split_as,
-    write_parquet, write_parts, write_tsv,
+    Dataset, Description, FactsDescription, SplitConfig, describe, describe_facts, split_with, write_parquet,
+    write_split, write_tsv,
 };
-use sottovoce_experiment::trial::{default_split, load_clean};
+use sottovoce_experiment::prepare::{default_split, load_clean};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -23,30 +23,21 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
     match args {
         Data::Describe { source, graph, cleaning } => show(source, graph, cleaning, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
-        Data::Synth { town, out } => synthesise(town, out, common),
-        Data::History { source, user, out, cleaning } => {
-            history(source, user, out.as_deref(), cleaning, common)
-        }
+        Data::Synth { town, out } => generate(town, out, common),
+        Data::History { source, user, out, cleaning } => history(source, user, out.as_deref(), cleaning, common),
         Data::Split { source, cleaning, split, out, to } => {
-            divide(source, cleaning, *split, out, *to, common)
+            split_into_parts(source, cleaning, *split, out, *to, common)
         }
     }
 }
 
-/// Writes one person's items, earliest first.
-fn history(
-    source: &Source,
-    user: &str,
-    out: Option<&Path>,
-    cleaning: &CleaningArgs,
-    common: &Common,
-) -> Result<()> {
-    let dataset = read(source, cleaning, common)?;
+/// Writes one user's items, earliest first.
+fn history(source: &Source, user: &str, out: Option<&Path>, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+    let dataset = read(source, None, cleaning, common)?;
     let all = &dataset.interactions;
     let Some(number) = all.users.iter().position(|id| id == user) else {
         let some: Vec<&str> = all.users.iter().take(3).collect();
-        let message = format!("{} has no user `{user}`; it has {}, ...", dataset.name, some.join(", "));
-        return Err(Usage(message).into());
+        return usage(format!("{} has no user `{user}`; it has {}, ...", dataset.name, some.join(", ")));
     };
     let mut own: Vec<usize> = (0..all.user.len()).filter(|&row| all.user[row] as usize == number).collect();
     let time = |row: usize| all.time.get(row).copied();
@@ -65,40 +56,20 @@ fn history(
     }
 }
 
-/// Reads and cleans, and says what was met.
-pub(crate) fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
-    read_with(source, &source.reading.options(common), cleaning, common)
-}
-
-/// The same with what a graph knows of the items.
-pub(crate) fn read_knowing(
+/// Reads and cleans, with a knowledge graph if one is given, and notes what was left out.
+pub(crate) fn read(
     source: &Source,
-    graph: &GraphArgs,
+    graph: Option<&GraphArgs>,
     cleaning: &CleaningArgs,
     common: &Common,
 ) -> Result<Dataset> {
-    read_with(source, &source.reading.with_graph(graph, common), cleaning, common)
-}
-
-fn read_with(
-    source: &Source,
-    options: &LoadOptions,
-    cleaning: &CleaningArgs,
-    common: &Common,
-) -> Result<Dataset> {
-    let (dataset, notes) = load_clean(&source.data, options, &cleaning.cleaning())?;
-    if !common.quiet {
-        tell::about_reading(&dataset.notes);
-        tell::about_cleaning(&notes);
-    }
+    let options = source.reading.options(graph, common);
+    let (dataset, cleaned) = load_clean(&source.data, &options, &cleaning.cleaning())?;
+    prepared::show_notes(&dataset.report, &cleaned, common);
     Ok(dataset)
 }
 
-/// Cleans only where asked to: a set that is looked at or converted as it stands keeps its repeated pairs.
-fn read_as_is(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
-    read(source, &as_is(cleaning), common)
-}
-
+/// No cleaning unless it is asked for: a data set that is described or converted as it is keeps its repeated pairs.
 fn as_is(cleaning: &CleaningArgs) -> CleaningArgs {
     let keep_repeats = cleaning.keep_repeats || cleaning.is_default();
     CleaningArgs { keep_repeats, ..cleaning.clone() }
@@ -108,7 +79,7 @@ fn show(source: &Source, graph: &GraphArgs, cleaning: &CleaningArgs, common: &Co
     if let Some(folder) = images::folder(&source.data, common) {
         return images::show(&folder, common);
     }
-    let dataset = read_knowing(source, graph, &as_is(cleaning), common)?;
+    let dataset = read(source, Some(graph), &as_is(cleaning), common)?;
     let description = describe(&dataset);
     let facts = dataset.interactions.catalog.facts.as_deref().map(describe_facts);
     if common.json {
@@ -118,33 +89,31 @@ fn show(source: &Source, graph: &GraphArgs, cleaning: &CleaningArgs, common: &Co
         }
         return output::print_json(&document);
     }
-    output::print(&(page(&description) + &facts.as_ref().map_or_else(String::new, about_graph)))
+    output::print(&(page(&description) + &facts.as_ref().map_or_else(String::new, graph_page)))
 }
 
-fn about_graph(facts: &FactsDescription) -> String {
+fn graph_page(facts: &FactsDescription) -> String {
     let mut text = String::from("graph\n");
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:14} {value}");
     };
-    line("linked items", format!("{} of {}", grouped(facts.linked as u128), grouped(facts.items as u128)));
-    let hops: Vec<String> = (1..)
-        .zip(&facts.by_hops)
-        .map(|(hops, &count)| format!("{} of {hops}", grouped(count as u128)))
-        .collect();
-    line("features", format!("{} ({} hops)", grouped(facts.features as u128), hops.join(", ")));
+    line("linked items", format!("{} of {}", grouped(facts.linked), grouped(facts.items)));
+    let hops: Vec<String> =
+        (1..).zip(&facts.by_hops).map(|(hops, &count)| format!("{} of {hops}", grouped(count))).collect();
+    line("features", format!("{} ({} hops)", grouped(facts.features), hops.join(", ")));
     line(
         "facts",
         format!(
-            "{}; an item has {} in the median and {} at most",
-            grouped(facts.facts as u128),
+            "{}; median {} and at most {} per item",
+            grouped(facts.facts),
             facts.median_of_item,
             facts.most_of_item
         ),
     );
     let [least, median, most] = facts.items_of_feature;
-    line("items a feature", format!("{least} to {most}, median {median}"));
+    line("feature size", format!("{least} to {most} items, median {median}"));
     for frequent in &facts.frequent {
-        line("frequent", format!("{} ({})", frequent.feature, grouped(frequent.items as u128)));
+        line("frequent", format!("{} ({})", frequent.feature, grouped(frequent.items)));
     }
     text
 }
@@ -154,11 +123,11 @@ fn page(d: &Description) -> String {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:14} {value}");
     };
-    line("users", grouped(d.users as u128));
-    line("items", grouped(d.items as u128));
-    line("interactions", grouped(d.interactions as u128));
+    line("users", grouped(d.users));
+    line("items", grouped(d.items));
+    line("interactions", grouped(d.interactions));
     line("density", format!("{:.3} %", d.density * 100.0));
-    line("repeated pairs", grouped(d.repeats as u128));
+    line("repeated pairs", grouped(d.repeats));
     match (&d.first_date, &d.last_date) {
         (Some(first), Some(last)) => line("time", format!("{first} to {last}")),
         _ => line("time", "no timestamps".to_owned()),
@@ -173,7 +142,7 @@ fn page(d: &Description) -> String {
     line(
         "history",
         format!(
-            "{} to {}, median {}, mean {:.1}; a quarter up to {}, a tenth above {}",
+            "{} to {}, median {}, mean {:.1}; first quartile {}, ninth decile {}",
             h.min, h.max, h.median, h.mean, h.quarter, h.nine_tenths
         ),
     );
@@ -187,11 +156,11 @@ fn page(d: &Description) -> String {
             share(p.top_10_percent),
             share(p.top_20_percent),
             p.gini,
-            grouped(p.head as u128)
+            grouped(p.head)
         ),
     );
-    line("categories", format!("{} on {} items", d.categories, grouped(d.items_with_category as u128)));
-    line("titles", format!("on {} items", grouped(d.items_with_title as u128)));
+    line("categories", format!("{} on {} items", d.categories, grouped(d.items_with_category)));
+    line("titles", format!("on {} items", grouped(d.items_with_title)));
     line("fingerprint", d.fingerprint.clone());
     text
 }
@@ -205,23 +174,22 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
         plain if plain.ends_with(".tsv") => write_tsv,
         plain if plain.ends_with(".parquet") && plain == name => write_parquet,
         _ => {
-            let message = format!(
-                "{}: the output ends in .tsv, .tsv.gz, .tsv.zst, .parquet or .histories",
+            return usage(format!(
+                "{}: expected a name that ends in .tsv, .tsv.gz, .tsv.zst, .parquet or .histories",
                 out.display()
-            );
-            return Err(Usage(message).into());
+            ));
         }
     };
-    let dataset = read_as_is(source, cleaning, common)?;
+    let dataset = read(source, None, &as_is(cleaning), common)?;
     write(&dataset.interactions, out)?;
     let rows = dataset.interactions.len();
     if common.json {
         return output::print_json(&json!({"file": out, "interactions": rows}));
     }
-    output::print_line(&format!("{} interactions written to {}", grouped(rows as u128), out.display()))
+    output::print_line(&format!("{} interactions written to {}", grouped(rows), out.display()))
 }
 
-fn synthesise(town: &str, out: &Path, common: &Common) -> Result<()> {
+fn generate(town: &str, out: &Path, common: &Common) -> Result<()> {
     let name = if town.starts_with("synth:") { town.to_owned() } else { format!("synth:{town}") };
     let spec: TownSpec = name.parse().map_err(|error: TownError| Usage(error.to_string()))?;
     let built = Town::build(&spec).map_err(|error| Usage(error.to_string()))?;
@@ -243,16 +211,12 @@ fn synthesise(town: &str, out: &Path, common: &Common) -> Result<()> {
             "town": spec.to_string(), "folder": out, "checkins": checkins, "views": views, "statements": statements
         }));
     }
-    output::print_line(&format!(
-        "{spec}: {} check-ins, {} pages read and {} statements written to {}",
-        grouped(checkins as u128),
-        grouped(views as u128),
-        grouped(statements as u128),
-        out.display()
-    ))
+    let (checkins, views, statements, out) = (grouped(checkins), grouped(views), grouped(statements), out.display());
+    let text = format!("{spec}: {checkins} check-ins, {views} page views and {statements} triples written to {out}");
+    output::print_line(&text)
 }
 
-fn divide(
+fn split_into_parts(
     source: &Source,
     cleaning: &CleaningArgs,
     how: SplitArgs,
@@ -260,17 +224,17 @@ fn divide(
     to: FileKind,
     common: &Common,
 ) -> Result<()> {
-    let dataset = read(source, cleaning, common)?;
+    let dataset = read(source, None, cleaning, common)?;
     let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let SplitArgs { validation, relevant, .. } = how;
-    let splitting = Splitting { test: chosen, validation, relevant, seed: common.seed };
-    let parts = split_as(&dataset.interactions, splitting);
+    let splitting = SplitConfig { test: chosen, validation, relevant, seed: common.seed };
+    let parts = split_with(&dataset.interactions, splitting);
     let ending = match to {
         FileKind::Tsv => "tsv",
         FileKind::Parquet => "parquet",
     };
     folder::write_whole(out, |folder| {
-        write_parts(&parts, folder, ending)?;
+        write_split(&parts, folder, ending)?;
         Ok(())
     })?;
     let sizes = json!({
@@ -288,14 +252,11 @@ fn divide(
         return output::print_json(&sizes);
     }
     let validation = parts.validation.as_ref();
-    let held = validation
-        .map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions() as u128)));
+    let held_out = validation.map_or_else(String::new, |part| format!(", {} validation", grouped(part.interactions())));
+    let [train, test] = [&parts.train, &parts.test].map(|part| grouped(part.interactions()));
+    let (users, out) = (grouped(parts.users.len()), out.display());
     output::print_line(&format!(
-        "{} training{held}, {} test interactions of {} users ({chosen}) written to {}",
-        grouped(parts.train.interactions() as u128),
-        grouped(parts.test.interactions() as u128),
-        grouped(parts.users.len() as u128),
-        out.display()
+        "{train} training{held_out}, {test} test interactions of {users} users ({chosen}) written to {out}"
     ))?;
     if parts.without_test > 0 && !common.quiet {
         output::note(&format!("{} users have a single interaction and no test part", parts.without_test));

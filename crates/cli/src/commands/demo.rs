@@ -1,4 +1,4 @@
-//! `demo`: the whole story on a made-up town.
+//! `demo`: a guided tour on a synthetic town.
 
 use super::run::{self, Source};
 use crate::args::{Common, Demo};
@@ -21,20 +21,18 @@ pub(crate) fn run(args: &Demo, common: &Common) -> Result<()> {
     let text = EXPERIMENT
         .replace("users=1500", &format!("users={}", args.users))
         .replace("seeds = [1, 2]", &format!("seeds = [{}, {}]", common.seed, common.seed.wrapping_add(1)));
-    let experiment = Experiment::parse("demo.toml", &text, registry::all())?;
+    let experiment = Experiment::parse("demo.toml", &text, &registry::all())?;
     if !common.json && !common.quiet {
         output::print_line(&format!(
-            "A town of {} residents is invented. Some recommenders see every visit; a federated one, FPL, leaves the visits on the\n\
-             residents' devices and learns from the share π of the places they liked that they show. All are asked where residents go next.\n",
+            "A synthetic town of {} residents. Centralised recommenders see every visit; the federated one, FPL, leaves visits on the\n\
+             residents' devices and computes updates from the fraction π of them that residents disclose. All predict where residents go next.\n",
             args.users
         ))?;
     }
     let jobs = rayon::current_num_threads();
-    let results = run::carry_out(&experiment, &args.out, Existing::Fresh, jobs, common)?;
-    let source = Source {
-        text: &text,
-        command: format!("sottovoce demo --users {} --seed {}", args.users, common.seed),
-    };
+    let results = run::execute(&experiment, &args.out, Existing::Fresh, jobs, common)?;
+    let source =
+        Source { text: &text, command: format!("sottovoce demo --users {} --seed {}", args.users, common.seed) };
     let report = run::finish(&experiment, &results, &source, &args.out, common)?;
     if !common.json && !common.quiet {
         output::print_line(&format!("done in {:.1} s", started.elapsed().as_secs_f64()))?;

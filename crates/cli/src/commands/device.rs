@@ -1,9 +1,9 @@
-//! `device`: one owner's device in a federation.
+//! `device`: the commands of a device's owner.
 
 mod enrol;
 mod identity;
 mod ledger;
-mod place;
+mod location;
 mod policy;
 mod run;
 mod status;
@@ -11,9 +11,8 @@ mod status;
 use crate::args::{Common, Device as Args};
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result};
-use place::Patience;
 use serde_json::json;
-use sottovoce_device::{Device, DeviceError, Imported, read_history};
+use sottovoce_device::{Device, DeviceError, ImportSummary, read_history};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -24,19 +23,15 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
     match args {
         Args::Enrol(args) => enrol::run(args, common),
         Args::Run(args) => run::run(args, common),
-        Args::Import { file, place } => import(&mut place::open(place, Patience::Some)?, file, common),
-        Args::Recommend { k, explain, place } => {
-            recommend(&place::open(place, Patience::Some)?, *k, *explain, common)
-        }
+        Args::Import { file, location } => import(&mut location::open(location)?, file, common),
+        Args::Recommend { k, explain, location } => recommend(&location::open(location)?, *k, *explain, common),
         Args::Policy(args) => policy::run(args, common),
-        Args::Identity { roster, no_roster, place } => {
-            identity::run(roster.as_deref(), *no_roster, place, common)
+        Args::Identity { roster, no_roster, location } => {
+            identity::run(roster.as_deref(), *no_roster, location, common)
         }
-        Args::Ledger { item, place } => {
-            ledger::show(&place::open(place, Patience::Some)?, item.as_deref(), common)
-        }
-        Args::Status { place } => status::run(place, common),
-        Args::Withdraw { place } => run::withdraw(place, common),
+        Args::Ledger { item, location } => ledger::show(&location::open(location)?, item.as_deref(), common),
+        Args::Status(location) => status::run(location, common),
+        Args::Withdraw(location) => run::withdraw(location, common),
     }
 }
 
@@ -45,7 +40,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A history's interactions from a file.
+/// Reads a history.
 fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     read_history(&text).with_context(|| file.display().to_string())
@@ -54,27 +49,20 @@ fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
 fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
     let read = interactions(file)?;
     let imported = device.import(read.iter().map(|(id, time)| (id.as_str(), *time)))?;
-    let Imported { added, repeated, unknown } = imported;
+    let ImportSummary { added, repeated, unknown } = imported;
     let total = device.history().len();
     if common.json {
         return output::print_json(
             &json!({"added": added, "repeated": repeated, "unknown": unknown, "interactions": total}),
         );
     }
-    let mut text = format!(
-        "{} added; the history has {} interactions now\n",
-        grouped(added as u128),
-        grouped(total as u128)
-    );
+    let mut text = format!("{} added; the history has {} interactions now\n", grouped(added), grouped(total));
     if repeated > 0 {
-        let _ = writeln!(text, "{} with items that were there already", grouped(repeated as u128));
+        let _ = writeln!(text, "{} with items that were in it already", grouped(repeated));
     }
     if unknown > 0 {
-        let _ = writeln!(
-            text,
-            "{} with items that the catalog does not know; they count once it does",
-            grouped(unknown as u128)
-        );
+        let _ =
+            writeln!(text, "{} with items that are not in the catalog; they are used once they are", grouped(unknown));
     }
     output::print(&text)
 }
@@ -85,7 +73,7 @@ const REASONS: usize = 3;
 fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Result<()> {
     let list = if explain { device.explain(k, REASONS)? } else { device.recommend(k)? };
     if common.json {
-        let item = |item: &sottovoce_device::Recommended| {
+        let item = |item: &sottovoce_device::RecommendedItem| {
             let mut entry = json!({"item": item.item, "title": item.title, "score": item.score});
             if explain {
                 let reasons = item.reasons.iter().map(|said| json!({"text": said.text, "share": said.share}));
@@ -97,32 +85,26 @@ fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Resul
         return output::print_json(&json!({"model": list.model, "version": list.version, "items": items}));
     }
     let mut text = format!("For you, by {} (version {} of the shared model):\n", list.model, list.version);
-    for (place, item) in list.items.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "{:3}. {}  ({:.4})",
-            place + 1,
-            named(&item.item, item.title.as_deref()),
-            item.score
-        );
+    for (index, item) in list.items.iter().enumerate() {
+        let _ = writeln!(text, "{:3}. {}  ({:.4})", index + 1, named(&item.item, item.title.as_deref()), item.score);
         for said in &item.reasons {
             let _ = writeln!(text, "       {} ({:.0} %)", said.text, said.share * 100.0);
         }
     }
     if list.items.is_empty() {
-        text.push_str("nothing is left to recommend: every item is in your history\n");
+        text.push_str("there is nothing to recommend: every item is in your history\n");
     } else if explain && list.items.iter().all(|item| item.reasons.is_empty()) {
-        let _ = writeln!(text, "{} scores by hidden factors and cannot name reasons.", list.model);
+        let _ = writeln!(text, "{} scores by latent factors and cannot explain.", list.model);
     }
     output::print(&text)
 }
 
-/// An item for people: its title where it has one.
+/// An item by its title, if it has one.
 fn named(id: &str, title: Option<&str>) -> String {
     title.map_or_else(|| id.to_owned(), |title| format!("{title} [{id}]"))
 }
 
-/// Mistakes in what was asked for are wrong usage; the rest are failures.
+/// Invalid arguments are usage errors; the rest are failures.
 fn as_usage(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Policy(_)

@@ -1,13 +1,13 @@
-//! `evaluate`: anybody's recommendation lists, judged as our own are.
+//! `evaluate`: the recommendation lists of any system.
 
 use crate::args::{Common, Evaluate};
 use crate::lists_file::{self, Recommended};
-use crate::{folder, output, tell};
+use crate::{folder, metrics_table, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::{Catalog, Categories, Histories, HistoriesBuilder, Names};
 use sottovoce_data::{Interactions, LoadOptions, canonical_order};
-use sottovoce_evaluate::{Evaluation, Lists, ListsBuilder, Metrics, Question, judge_lists};
+use sottovoce_evaluate::{Evaluation, EvaluationInput, Metrics, RankedLists, RankedListsBuilder, evaluate_lists};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -28,13 +28,12 @@ pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
     let catalog = args.items.as_deref().map(sottovoce_data::read_catalog).transpose()?;
     let (recommended, ranked_by) = lists_file::read(&args.recommendations)?;
     let index = Index::new(&train, &test, &recommended, catalog.as_ref());
-    let lists = index
-        .lists(&recommended, ranked_by.order())
-        .with_context(|| args.recommendations.display().to_string())?;
+    let lists =
+        index.lists(&recommended, ranked_by.order()).with_context(|| args.recommendations.display().to_string())?;
     let (train, test) = (index.histories(&train)?, index.histories(&test)?);
     let categories = catalog.as_ref().and_then(|catalog| index.categories(catalog));
-    let question = Question { categories: categories.as_ref(), ..Question::new(&train, &test) };
-    let evaluation = judge_lists(&question, &args.at, &lists)?;
+    let question = EvaluationInput { categories: categories.as_ref(), ..EvaluationInput::new(&train, &test) };
+    let evaluation = evaluate_lists(&question, &args.at, &lists)?;
     if let Some(path) = &args.per_user {
         write_per_user(path, &evaluation, &index.users)?;
     }
@@ -53,7 +52,7 @@ fn interactions(path: &Path) -> Result<Interactions> {
     Ok(sottovoce_data::load(source, &LoadOptions::default())?.interactions)
 }
 
-/// One numbering of the users and items of all files.
+/// Common indices of the users and items of all files.
 struct Index {
     users: Names,
     items: Names,
@@ -62,24 +61,18 @@ struct Index {
 }
 
 impl Index {
-    fn new(
-        train: &Interactions,
-        test: &Interactions,
-        lists: &[Recommended],
-        catalog: Option<&Catalog>,
-    ) -> Self {
-        let users =
-            train.users.iter().chain(test.users.iter()).chain(lists.iter().map(|entry| entry.user.as_str()));
+    fn new(train: &Interactions, test: &Interactions, lists: &[Recommended], catalog: Option<&Catalog>) -> Self {
+        let users = train.users.iter().chain(test.users.iter()).chain(lists.iter().map(|entry| entry.user.as_str()));
         let items = train.catalog.ids.iter().chain(test.catalog.ids.iter());
         let items = items.chain(lists.iter().map(|entry| entry.item.as_str()));
         let nothing = Names::new();
-        let (users, user_of) = number(&nothing, users);
-        let (items, item_of) = number(catalog.map_or(&nothing, |catalog| &catalog.ids), items);
+        let (users, user_of) = index(&nothing, users);
+        let (items, item_of) = index(catalog.map_or(&nothing, |catalog| &catalog.ids), items);
         Self { users, items, user_of, item_of }
     }
 
-    fn lists(&self, recommended: &[Recommended], order: sottovoce_evaluate::Order) -> Result<Lists> {
-        let mut builder = ListsBuilder::new(self.users.len(), self.items.len(), order);
+    fn lists(&self, recommended: &[Recommended], order: sottovoce_evaluate::Order) -> Result<RankedLists> {
+        let mut builder = RankedListsBuilder::new(self.users.len(), self.items.len(), order);
         for entry in recommended {
             let (user, item) = (self.user_of[&entry.user], self.item_of[&entry.item]);
             builder
@@ -89,12 +82,12 @@ impl Index {
         Ok(builder.finish()?)
     }
 
-    /// One side's interactions in the common numbering, each pair once.
-    fn histories(&self, side: &Interactions) -> Result<Histories> {
+    /// The interactions of one file with common indices, each pair once.
+    fn histories(&self, part: &Interactions) -> Result<Histories> {
         let mut rows = vec![Vec::new(); self.users.len()];
-        for (&user, &item) in side.user.iter().zip(&side.item) {
-            let user = self.user_of[&side.users[user as usize]];
-            rows[user as usize].push(self.item_of[&side.catalog.ids[item as usize]]);
+        for (&user, &item) in part.user.iter().zip(&part.item) {
+            let user = self.user_of[&part.users[user as usize]];
+            rows[user as usize].push(self.item_of[&part.catalog.ids[item as usize]]);
         }
         let mut builder = HistoriesBuilder::new(self.items.len(), false, false);
         for mut row in rows {
@@ -110,11 +103,10 @@ impl Index {
 
     fn categories(&self, catalog: &Catalog) -> Option<Categories> {
         let known = catalog.categories.as_ref()?;
-        let place: HashMap<&str, usize> =
-            catalog.ids.iter().enumerate().map(|(place, id)| (id, place)).collect();
+        let index: HashMap<&str, usize> = catalog.ids.iter().enumerate().map(|(index, id)| (id, index)).collect();
         let mut all = Categories::new(known.names().clone());
         for id in self.items.iter() {
-            all.push(place.get(id).map_or(&[][..], |&place| known.of(place)).iter().copied());
+            all.push(index.get(id).map_or(&[][..], |&index| known.of(index)).iter().copied());
         }
         Some(all)
     }
@@ -122,7 +114,7 @@ impl Index {
     fn notes(&self, catalog: Option<&Catalog>) -> Vec<String> {
         let Some(catalog) = catalog else {
             return vec![format!(
-                "no items file: the catalog is the {} items in the other files, which coverage and concentration are relative to",
+                "no items file: coverage and concentration are relative to the {} items in the other files",
                 self.items.len()
             )];
         };
@@ -135,9 +127,9 @@ impl Index {
     }
 }
 
-/// The names in `first`, then the others in canonical order; and the number of each. An items file decides the order of
-/// its items: ties are broken by it.
-fn number<'a>(first: &Names, names: impl Iterator<Item = &'a str>) -> (Names, HashMap<String, u32>) {
+/// The names in `first`, then the others in canonical order; and the index of each. The order of an items file is kept:
+/// ties are broken by it.
+fn index<'a>(first: &Names, names: impl Iterator<Item = &'a str>) -> (Names, HashMap<String, u32>) {
     let known: HashSet<&str> = first.iter().collect();
     let mut seen = HashSet::new();
     let others: Names = names.filter(|name| !known.contains(name) && seen.insert(*name)).collect();
@@ -148,19 +140,15 @@ fn number<'a>(first: &Names, names: impl Iterator<Item = &'a str>) -> (Names, Ha
 }
 
 fn show(outcome: &Outcome<'_>, common: &Common) -> Result<()> {
-    output::print_line(&format!(
-        "{} users ({} with test items), {} items",
-        output::grouped(outcome.users as u128),
-        output::grouped(outcome.users_with_test as u128),
-        output::grouped(outcome.items as u128)
-    ))?;
+    let [users, tested, items] = [outcome.users, outcome.users_with_test, outcome.items].map(output::grouped);
+    output::print_line(&format!("{users} users ({tested} with test items), {items} items"))?;
     if !common.quiet {
         outcome.notes.iter().for_each(|note| output::note(note));
     }
-    output::print(&tell::metrics_table(outcome.at, "lists as given"))
+    output::print(&metrics_table::by_cutoff(outcome.at, "lists as given"))
 }
 
 fn write_per_user(path: &Path, evaluation: &Evaluation, users: &Names) -> Result<()> {
-    let text = tell::per_user_table(evaluation, users);
+    let text = metrics_table::by_user(evaluation, users);
     folder::write_file(path, text.as_bytes())
 }

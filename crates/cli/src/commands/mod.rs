@@ -1,16 +1,21 @@
 //! One file a command.
 
 mod audit;
+#[cfg(feature = "bench")]
 mod bench;
 mod data;
 mod demo;
+#[cfg(feature = "serve")]
 mod device;
 mod evaluate;
+#[cfg(feature = "serve")]
 mod federation;
+#[cfg(feature = "serve")]
 mod fleet;
 mod models;
 mod recommend;
 mod run;
+#[cfg(feature = "serve")]
 mod serve;
 mod shell;
 mod train;
@@ -23,10 +28,7 @@ use anyhow::{Context, Result};
 pub(crate) fn run(program: Program) -> Result<()> {
     let Program { command, common } = program;
     if let Some(threads) = common.threads {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(usize::from(threads))
-            .build_global()
-            .context("starting threads")?;
+        rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global().context("starting threads")?;
     }
     match command {
         Command::Demo(args) => demo::run(&args, &common),
@@ -37,13 +39,28 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Unlearn(args) => unlearn::run(&args, &common),
         Command::Run(args) => run::run(&args, &common),
         Command::Audit(args) => audit::run(&args, &common),
+        #[cfg(feature = "serve")]
         Command::Device(args) => device::run(&args, &common),
         Command::Models(args) => models::run(&args, &common),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args, &common),
+        #[cfg(feature = "serve")]
         Command::Federation(args) => federation::run(&args, &common),
+        #[cfg(feature = "serve")]
         Command::Fleet(args) => fleet::run(&args, &common),
+        #[cfg(not(feature = "serve"))]
+        Command::Device(_) | Command::Serve(_) | Command::Federation(_) | Command::Fleet(_) => left_out("serve"),
+        #[cfg(not(feature = "bench"))]
+        Command::Bench(_) => left_out("bench"),
+        #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args, &common),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
     }
+}
+
+/// The answer of a command that is not in this build.
+#[cfg(not(all(feature = "bench", feature = "serve")))]
+fn left_out(feature: &str) -> Result<()> {
+    anyhow::bail!("this command needs the cargo feature `{feature}`, which this build leaves out")
 }

@@ -1,4 +1,4 @@
-//! `models`: what can be trained, and with which settings.
+//! `models`: the models and their settings.
 
 use crate::args::{Common, Models};
 use crate::output;
@@ -12,36 +12,36 @@ use std::fmt::Write;
 /// `sottovoce models [NAME]`.
 pub(crate) fn run(args: &Models, common: &Common) -> Result<()> {
     let chosen = match &args.name {
-        Some(name) => std::slice::from_ref(registry::find(name)?),
+        Some(name) => vec![registry::find(name)?],
         None => registry::all(),
     };
     if common.json {
-        let models: Vec<_> = chosen.iter().map(describe).collect();
+        let models: Vec<_> = chosen.iter().map(|model| describe(model)).collect();
         return output::print_json(&json!({ "models": models }));
     }
     output::print(&match &args.name {
-        Some(_) => chosen.iter().map(page).collect(),
-        None => overview(chosen),
+        Some(_) => chosen.iter().map(|model| page(model)).collect(),
+        None => overview(&chosen),
     })
 }
 
-fn overview(models: &[Model]) -> String {
+fn overview(models: &[&'static Model]) -> String {
     let width = models.iter().map(|model| model.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for model in models {
-        let _ = writeln!(text, "{:width$}  {}", model.name, model.what);
+        let _ = writeln!(text, "{:width$}  {}", model.name, model.summary);
     }
-    text.push_str("\nsottovoce models NAME shows the settings of one.\n");
+    text.push_str("\nRun `sottovoce models NAME` for the settings of a model.\n");
     text
 }
 
 fn page(model: &Model) -> String {
-    let mut text = format!("{} ({})\n  {}\n  {}\n", model.name, model.title, model.what, model.paper);
-    let settings = (model.settings)();
+    let mut text = format!("{} ({})\n  {}\n  {}\n", model.name, model.title, model.summary, model.paper);
+    let settings: Vec<&Setting> = model.schema().collect();
     if settings.is_empty() {
         text.push_str("\n  No settings.\n");
     }
-    for setting in &settings {
+    for setting in settings {
         let _ = write!(
             text,
             "\n  {} = {}\n      {}\n      {}\n",
@@ -55,9 +55,9 @@ fn describe(model: &Model) -> Json {
     json!({
         "name": model.name,
         "title": model.title,
-        "what": model.what,
+        "what": model.summary,
         "paper": model.paper,
-        "settings": (model.settings)().iter().map(describe_setting).collect::<Vec<_>>(),
+        "settings": model.schema().map(describe_setting).collect::<Vec<_>>(),
     })
 }
 
@@ -71,5 +71,5 @@ fn describe_setting(setting: &Setting) -> Json {
         Domain::Switch => json!({"kind": "switch"}),
         Domain::Text => json!({"kind": "text"}),
     };
-    json!({"key": setting.key, "help": setting.help, "default": setting.default, "domain": domain})
+    json!({"key": setting.key, "help": setting.help, "default": setting.default, "domain": domain, "earlier_names": setting.aliases})
 }

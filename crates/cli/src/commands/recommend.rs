@@ -1,4 +1,4 @@
-//! `recommend`: the best items for a person, with reasons where the model can tell.
+//! `recommend`: the top items of a user, with explanations where the model has them.
 
 use crate::args::{Common, Recommend};
 use crate::model_dir::{self, Stored};
@@ -9,7 +9,7 @@ use sottovoce_models::settings::nearest;
 use sottovoce_models::{Because, Reason};
 use std::fmt::Write;
 
-/// Reasons beyond these add little.
+/// Reasons shown for an item.
 const REASONS: usize = 3;
 
 #[derive(Serialize)]
@@ -25,11 +25,11 @@ struct Entry<'a> {
     title: Option<&'a str>,
     score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasons: Option<Vec<Told>>,
+    reasons: Option<Vec<ShownReason>>,
 }
 
 #[derive(Serialize)]
-struct Told {
+struct ShownReason {
     text: String,
     share: f64,
 }
@@ -50,10 +50,10 @@ pub(crate) fn run(args: &Recommend, common: &Common) -> Result<()> {
 }
 
 fn unknown_user(args: &Recommend, stored: &Stored) -> Usage {
-    let hint = nearest(&args.user, stored.users.iter())
-        .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+    let hint =
+        nearest(&args.user, stored.users.iter()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
     Usage(format!(
-        "{} knows no user `{}`{hint}; it has {} users",
+        "{} has no user `{}`{hint}; it has {} users",
         args.model_dir.display(),
         args.user,
         stored.users.len()
@@ -74,19 +74,19 @@ fn best(stored: &Stored, user: usize, k: usize) -> Vec<(usize, f32)> {
 }
 
 fn entry<'a>(args: &Recommend, stored: &'a Stored, user: usize, item: usize, score: f32) -> Entry<'a> {
-    let reasons = args.explain.then(|| tell(stored, &stored.recommender.reasons(user, item as u32)));
+    let reasons = args.explain.then(|| explain(stored, &stored.recommender.reasons(user, item as u32)));
     Entry { item: &stored.catalog.ids[item], title: stored.catalog.title(item), score, reasons }
 }
 
-/// The strongest reasons in words, each with its share of all that speaks for the item.
-fn tell(stored: &Stored, reasons: &[Reason]) -> Vec<Told> {
+/// The strongest reasons, each with its share of all positive ones.
+fn explain(stored: &Stored, reasons: &[Reason]) -> Vec<ShownReason> {
     let total: f64 = reasons.iter().map(|reason| f64::from(reason.weight.max(0.0))).sum();
     let mut strongest: Vec<_> = reasons.iter().filter(|reason| reason.weight > 0.0).collect();
     strongest.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     strongest
         .into_iter()
         .take(REASONS)
-        .map(|reason| Told { text: in_words(stored, reason), share: f64::from(reason.weight) / total })
+        .map(|reason| ShownReason { text: in_words(stored, reason), share: f64::from(reason.weight) / total })
         .collect()
 }
 
@@ -96,8 +96,8 @@ fn in_words(stored: &Stored, reason: &Reason) -> String {
             let item = item as usize;
             format!("because of {}", stored.catalog.title(item).unwrap_or(&stored.catalog.ids[item]))
         }
-        Because::Popular { people } => format!("{people} people have it"),
-        Because::Neighbours { people } => format!("{people} people with a like history have it"),
+        Because::Popular { people } => format!("{people} users have it"),
+        Because::Neighbours { people } => format!("{people} users with similar histories have it"),
         Because::Fact(feature) => {
             let facts = stored.catalog.facts.as_ref();
             facts.map_or_else(String::new, |facts| facts.name(feature as usize))
@@ -107,19 +107,17 @@ fn in_words(stored: &Stored, reason: &Reason) -> String {
 
 fn show(args: &Recommend, list: &List<'_>) -> Result<()> {
     let mut text = format!("For {}, by {}:\n", list.user, list.model);
-    for (place, entry) in list.items.iter().enumerate() {
-        let name =
-            entry.title.map_or_else(|| entry.item.to_owned(), |title| format!("{title} [{}]", entry.item));
-        let _ = writeln!(text, "{:3}. {name}  ({:.4})", place + 1, entry.score);
+    for (rank, entry) in (1..).zip(&list.items) {
+        let name = entry.title.map_or_else(|| entry.item.to_owned(), |title| format!("{title} [{}]", entry.item));
+        let _ = writeln!(text, "{rank:3}. {name}  ({:.4})", entry.score);
         for reason in entry.reasons.iter().flatten() {
             let _ = writeln!(text, "       {} ({:.0} %)", reason.text, reason.share * 100.0);
         }
     }
     if list.items.is_empty() {
-        text.push_str("nothing is left to recommend: every item is in their history\n");
-    } else if args.explain && list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty))
-    {
-        let _ = writeln!(text, "{} scores by hidden factors and cannot name reasons.", list.model);
+        text.push_str("nothing to recommend: every item is in the history\n");
+    } else if args.explain && list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty)) {
+        let _ = writeln!(text, "{} scores by latent factors and has no explanations.", list.model);
     }
     output::print(&text)
 }

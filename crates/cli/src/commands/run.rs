@@ -1,123 +1,128 @@
-//! `run`: an experiment file, from start or from where it was stopped, to one report.
-
-mod study;
+//! `run`: an experiment file, from the start or from where it was interrupted, to one report.
 
 use crate::args::{Common, Run};
 use crate::progress::Bar;
 use crate::{folder, measure, output};
 use anyhow::{Context, Result};
-use serde::Serialize;
 use sottovoce_data::LoadOptions;
-use sottovoce_evaluate::report::{Report, Table};
-use sottovoce_experiment::Experiment;
-use sottovoce_experiment::compose::{WHO_SEES_WHAT, compose};
-use sottovoce_experiment::engine::{self, Event, Options};
-use sottovoce_experiment::journal::Existing;
-use sottovoce_experiment::plan::Place;
+use sottovoce_experiment::classifier::Classifiers;
+use sottovoce_experiment::engine::{self, Event, Options, Trials};
+use sottovoce_experiment::journal::{Existing, Recorded};
+use sottovoce_experiment::plan::RowPlan;
+use sottovoce_experiment::recommender::Recommenders;
 use sottovoce_experiment::results::Results;
-use sottovoce_experiment::runner::Runner;
-use sottovoce_experiment::study::is_study;
+use sottovoce_experiment::{Experiment, report};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 /// `sottovoce run FILE`.
 pub(crate) fn run(args: &Run, common: &Common) -> Result<()> {
-    let text =
-        std::fs::read_to_string(&args.file).with_context(|| format!("reading {}", args.file.display()))?;
-    if is_study(&text) {
-        return study::run(args, &text, common);
+    let (experiment, text) = Experiment::read(&args.file)?;
+    if !common.quiet {
+        experiment.warnings.iter().for_each(|warning| output::note(warning));
     }
-    let experiment = Experiment::read(&args.file)?;
     if args.plan {
         return show_plan(&experiment, common);
     }
-    let out = args.out.clone().unwrap_or_else(|| default_folder(&args.file));
+    let default = || Path::new("runs").join(args.file.file_stem().unwrap_or(args.file.as_os_str()));
+    let out = args.out.clone().unwrap_or_else(default);
     let jobs = args.jobs.map_or_else(rayon::current_num_threads, usize::from);
-    let results = carry_out(&experiment, &out, existing(args), jobs, common)?;
+    let existing = match (args.fresh, args.amend) {
+        (true, _) => Existing::Fresh,
+        (_, true) => Existing::Amend,
+        _ => Existing::Resume,
+    };
+    let results = execute(&experiment, &out, existing, jobs, common)?;
     let source = Source { text: &text, command: format!("sottovoce run {}", args.file.display()) };
     finish(&experiment, &results, &source, &out, common)?;
     Ok(())
 }
 
-fn existing(args: &Run) -> Existing {
-    match (args.fresh, args.amend) {
-        (true, _) => Existing::Fresh,
-        (_, true) => Existing::Amend,
-        _ => Existing::Resume,
-    }
-}
-
-fn default_folder(file: &Path) -> PathBuf {
-    Path::new("runs").join(file.file_stem().unwrap_or(file.as_os_str()))
-}
-
 fn show_plan(experiment: &Experiment, common: &Common) -> Result<()> {
-    let places = Place::all(experiment);
-    let trials: usize = places.iter().map(Place::trials).sum();
+    let plans = RowPlan::all(experiment);
+    let trials: usize = plans.iter().map(RowPlan::trials).sum();
+    let rounds = experiment.classification().map(|task| task.rounds);
     if common.json {
-        let rows: Vec<_> = places
-            .iter()
-            .map(|place| serde_json::json!({"data": place.data.label, "row": place.contender.label, "trials": place.trials()}))
-            .collect();
-        return output::print_json(
-            &serde_json::json!({"title": experiment.title, "trials": trials, "rows": rows}),
-        );
+        let row = |plan: &RowPlan| serde_json::json!({"data": plan.data.label(), "row": plan.spec.label, "trials": plan.trials()});
+        let rows: Vec<_> = plans.iter().map(row).collect();
+        let mut document = serde_json::json!({"title": experiment.title, "trials": trials, "rows": rows});
+        if let Some(rounds) = rounds {
+            document["rounds"] = rounds.into();
+        }
+        return output::print_json(&document);
     }
-    output::print_line(&format!("{}: at most {trials} trials", experiment.title))?;
-    for place in &places {
-        output::print_line(&format!(
-            "  {:5} {} on {}",
-            place.trials(),
-            place.contender.label,
-            place.data.label
-        ))?;
+    let each = rounds.map_or_else(String::new, |rounds| format!(" of at most {rounds} rounds"));
+    let mut text = format!("{}: at most {trials} trials{each}\n", experiment.title);
+    for plan in &plans {
+        text += &format!("  {:5} {} on {}\n", plan.trials(), plan.spec.label, plan.data.label());
     }
-    Ok(())
+    output::print(&text)
 }
 
 /// Runs the trials that are not recorded yet.
-pub(super) fn carry_out(
+pub(super) fn execute(
     experiment: &Experiment,
     folder: &Path,
     existing: Existing,
     jobs: usize,
     common: &Common,
 ) -> Result<Results> {
-    let load = LoadOptions { data_dir: common.data_dir.clone(), ..LoadOptions::default() };
-    let runner = Runner::new(load, measure::peak_rss_bytes);
+    let data_dir = common.data_dir.clone();
+    let trials: Box<dyn Trials> = match experiment.classification() {
+        Some(_) => Box::new(Classifiers::new(data_dir)),
+        None => {
+            let load = LoadOptions { data_dir, ..LoadOptions::default() };
+            Box::new(Recommenders::new(load, measure::peak_rss_bytes))
+        }
+    };
     let bar = Mutex::new(Bar::new("trials", 1, common.quiet));
-    let quiet = common.quiet;
     let report = |event: Event<'_>| {
-        let Ok(mut bar) = bar.lock() else { return };
-        match event {
-            Event::Begun { trials, recorded, torn } => {
-                bar.set(recorded as u64, trials as u64);
-                if recorded > 0 && !quiet {
-                    output::note(&format!(
-                        "going on: {recorded} of at most {trials} trials were done before"
-                    ));
-                }
-                if torn && !quiet {
-                    output::note("the last line of the journal was torn; its trial runs again");
-                }
-            }
-            Event::Started(trial) => bar.say(&trial.describe()),
-            Event::Epoch { .. } => bar.tick(),
-            Event::Finished { recorded, trials, .. } => bar.set(recorded as u64, trials as u64),
+        if let Ok(mut bar) = bar.lock() {
+            show_event(&event, &mut bar, common.quiet);
         }
     };
     let options = Options { folder, existing, jobs, stop: &AtomicBool::new(false), report: &report };
-    Ok(engine::run(experiment, &runner, &options)?)
+    Ok(engine::run(experiment, &*trials, &options)?)
 }
 
-/// An experiment file's name and content, as it was run.
+fn show_event(event: &Event<'_>, bar: &mut Bar, quiet: bool) {
+    match event {
+        Event::Begun { trials, recorded, torn } => {
+            bar.set(*recorded as u64, *trials as u64);
+            if *recorded > 0 && !quiet {
+                output::note(&format!("resuming: {recorded} of at most {trials} trials are done"));
+            }
+            if *torn && !quiet {
+                output::note("the last line of the journal was torn; its trial runs again");
+            }
+        }
+        Event::Started(trial) => bar.say(&trial.describe()),
+        Event::Progress { trial, done, planned, value: Some(value) } => {
+            let accuracy = 100.0 * value;
+            bar.say(&format!("{}: round {done} of {planned}, {accuracy:.1} %", trial.describe()));
+            bar.tick();
+        }
+        Event::Progress { .. } => bar.tick(),
+        Event::Finished { trial, outcome, recorded, trials } => {
+            bar.set(*recorded as u64, *trials as u64);
+            if let Recorded::Done(summary) = outcome
+                && let Some(curve) = summary.accuracy_curve.as_ref().filter(|_| !quiet)
+            {
+                let (rounds, accuracy) = (curve.rounds(), 100.0 * curve.best.accuracy);
+                output::note(&format!("{}: {rounds} rounds, {accuracy:.2} %", trial.describe()));
+            }
+        }
+    }
+}
+
+/// The text of an experiment file, and the command that ran it.
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
     pub(super) command: String,
 }
 
-/// Writes the report and tells what is in it.
+/// Writes report and results, and prints the summary and the main table.
 pub(super) fn finish(
     experiment: &Experiment,
     results: &Results,
@@ -126,21 +131,7 @@ pub(super) fn finish(
     common: &Common,
 ) -> Result<PathBuf> {
     let provenance = [("command".to_owned(), source.command.clone())];
-    let report = compose(experiment, source.text, results, &provenance);
-    let tables: Vec<&Table> = report.tables().collect();
-    // Who sees what, where the experiment has federated rows, is said in fewer columns than accuracy.
-    let told = tables.iter().find(|table| table.caption.starts_with(WHO_SEES_WHAT)).or(tables.first());
-    tell(&report, told.copied(), results, out, common)
-}
-
-/// Writes a report and its results, and tells its sentences and one table.
-fn tell(
-    report: &Report,
-    table: Option<&Table>,
-    results: &impl Serialize,
-    out: &Path,
-    common: &Common,
-) -> Result<PathBuf> {
+    let report = report::compose(experiment, source.text, results, &provenance);
     let path = report.write(out).with_context(|| format!("writing the report into {}", out.display()))?;
     let json = serde_json::to_vec_pretty(results).context("writing results")?;
     folder::write_file(&out.join("results.json"), &json)?;
@@ -149,16 +140,11 @@ fn tell(
         return Ok(path);
     }
     for sentence in &report.summary {
-        output::print_line(&plain(sentence))?;
+        output::print_line(&sentence.replace("**", "").replace('`', ""))?;
     }
-    if let Some(table) = table {
+    if let Some(table) = report::headline(&report) {
         output::print_line(&format!("\n{}", output::table(table)))?;
     }
     output::print_line(&format!("report: {}", path.display()))?;
     Ok(path)
-}
-
-/// Prose without its marks of emphasis.
-fn plain(sentence: &str) -> String {
-    sentence.replace("**", "").replace('`', "")
 }

@@ -4,34 +4,26 @@ use crate::args::{Common, Serve};
 use crate::output;
 use anyhow::{Context, Result};
 use serde_json::json;
-use sottovoce_server::config::{Config, Tls};
-use sottovoce_server::run::{self, Started};
+use sottovoce_server::{Config, RunningServer, Tls};
 
 /// `sottovoce serve`.
 pub(crate) fn run(args: &Serve, common: &Common) -> Result<()> {
     let config = config(args)?;
-    let mut told = Ok(());
-    let ran = run::run(&config, |started| told = tell(started, &config, common.json));
-    told?;
+    let mut reported = Ok(());
+    let ran = sottovoce_server::run(&config, |server| reported = report(server, &config, common.json));
+    reported?;
     ran.context("the server cannot run")
 }
 
-/// Flags and environment over the file, the file over the defaults.
+/// Flags and environment variables override the file, which overrides the defaults.
 fn config(args: &Serve) -> Result<Config> {
     let mut config = match &args.config {
         Some(path) => Config::read(path).map_err(|error| output::Usage(error.to_string()))?,
         None => Config::default(),
     };
-    let put = |to: &mut String, from: &Option<String>| {
-        if let Some(from) = from {
-            to.clone_from(from);
-        }
-    };
-    put(&mut config.listen, &args.listen);
-    put(&mut config.log, &args.log);
-    if let Some(data) = &args.data {
-        config.data.clone_from(data);
-    }
+    config.listen = args.listen.clone().unwrap_or(config.listen);
+    config.log = args.log.clone().unwrap_or(config.log);
+    config.data = args.data.clone().unwrap_or(config.data);
     config.database = args.database.clone().or(config.database);
     config.models = args.models.clone().or(config.models);
     config.log_json |= args.log_json;
@@ -45,16 +37,14 @@ fn config(args: &Serve) -> Result<Config> {
     Ok(config)
 }
 
-fn tell(started: &Started, config: &Config, as_json: bool) -> Result<()> {
-    let scheme = if started.tls { "https" } else { "http" };
-    let url = format!("{scheme}://{}", started.address);
+fn report(server: &RunningServer, config: &Config, as_json: bool) -> Result<()> {
+    let scheme = if server.tls { "https" } else { "http" };
+    let url = format!("{scheme}://{}", server.address);
     if as_json {
-        return output::print_line(
-            &json!({"listening": url, "admin_token": started.admin_token}).to_string(),
-        );
+        return output::print_line(&json!({"listening": url, "admin_token": server.admin_token}).to_string());
     }
     output::print_line(&format!("listening on {url}"))?;
-    if let Some(path) = &started.admin_token {
+    if let Some(path) = &server.admin_token {
         output::print_line(&format!("the first admin's token is in {}", path.display()))?;
     }
     let self_signed = config.tls.as_ref().is_some_and(|tls| !tls.self_signed.is_empty());

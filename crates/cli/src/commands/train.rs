@@ -4,58 +4,97 @@ mod from_histories;
 
 use crate::args::{Common, Train};
 use crate::model_dir::{self, About};
-use crate::output::Usage;
+use crate::output::usage;
 use crate::prepared::from_arguments;
 use crate::progress::Bar;
-use crate::{folder, measure, output, tell};
+use crate::{folder, measure, metrics_table, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
-use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, Key, Metrics, Protocol, Question};
+use sottovoce_data::DataSplit;
+use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, EvaluationInput, Metric, Metrics, Protocol};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
-use sottovoce_experiment::trial::{self, Checks, Keeping, ModelPlan, Prepared, Trained};
+use sottovoce_experiment::prepare::Prepared;
+use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
 use sottovoce_federation::{HistoryFile, registry};
-use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Domain, Settings, Value};
+use sottovoce_models::settings::{Domain, Settings};
+use sottovoce_models::{Flow, Summary};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// By what epochs are compared.
-const WATCHED: MetricAt = MetricAt { key: Key::Ndcg, cutoff: 10 };
+/// The metric of early stopping.
+const MONITORED: MetricAt = MetricAt { key: Metric::Ndcg, cutoff: 10 };
 
 /// What `train --json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
 #[derive(Serialize)]
-pub(crate) struct Outcome<'a> {
+pub(crate) struct Outcome<'a, Data, Seconds> {
     model: &'static str,
     settings: &'a Settings,
     seed: u64,
-    data: DataFacts<'a>,
-    candidates: String,
-    metrics: &'a BTreeMap<usize, Metrics>,
+    data: Data,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidates: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<&'a BTreeMap<usize, Metrics>>,
+    /// Of a history file: whether it was streamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streamed: Option<bool>,
     epochs: usize,
     triples: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     best_epoch: Option<usize>,
+    /// Of a history file: mean loss of the last epoch's triples, where the model has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<f64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     curve: &'a [CurvePoint],
-    /// Federated traffic; a model that is trained in one place has none.
+    /// Traffic of a federated model; a centralised one has none.
     bytes: Bytes,
-    /// The same as the papers count it (TCC), for federated models.
+    /// Traffic in vectors (the papers' TCC), for federated models.
     #[serde(skip_serializing_if = "Option::is_none")]
     vectors: Option<f64>,
-    /// Who took part, for federated models.
+    /// Participation, for federated models.
     #[serde(skip_serializing_if = "Option::is_none")]
     turnout: Option<Turnout>,
-    /// What was spent of differential privacy, where there is any.
+    /// The differential privacy guarantee, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     privacy: Option<Privacy>,
     seconds: Seconds,
     peak_rss_bytes: Option<u64>,
 }
+
+impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
+    /// What every training has: the rest is left out.
+    fn new(plan: (&'static Model, &'a Settings, u64), data: Data, summary: &Summary, seconds: Seconds) -> Self {
+        let (model, settings, seed) = plan;
+        Self {
+            model: model.name,
+            settings,
+            seed,
+            data,
+            candidates: None,
+            metrics: None,
+            streamed: None,
+            epochs: summary.epochs,
+            triples: summary.triples,
+            best_epoch: None,
+            loss: None,
+            curve: &[],
+            bytes: Bytes { down: summary.traffic.down, up: summary.traffic.up },
+            vectors: None,
+            turnout: Turnout::of(&summary.turnout),
+            privacy: summary.privacy.as_ref().map(Privacy::of),
+            seconds,
+            peak_rss_bytes: measure::peak_rss_bytes(),
+        }
+    }
+}
+
+type DataSetOutcome<'a> = Outcome<'a, DataFacts<'a>, Seconds>;
 
 #[derive(Serialize)]
 struct DataFacts<'a> {
@@ -72,9 +111,9 @@ struct DataFacts<'a> {
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct Bytes {
-    down: u64,
-    up: u64,
+pub(super) struct Bytes {
+    pub(super) down: u64,
+    pub(super) up: u64,
 }
 
 #[derive(Serialize)]
@@ -90,22 +129,18 @@ struct Turnout {
 
 impl Turnout {
     fn of(turnout: &sottovoce_models::Turnout) -> Option<Self> {
-        let sottovoce_models::Turnout { rounds, asked, unavailable, dropped, late, received, seconds } =
-            *turnout;
+        let sottovoce_models::Turnout { rounds, asked, unavailable, dropped, late, received, seconds } = *turnout;
         let shown = Self { rounds, asked, unavailable, dropped, late, received, virtual_seconds: seconds };
         (rounds > 0).then_some(shown)
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
+        let [rounds, asked, received] = [self.rounds, self.asked, self.received].map(output::grouped);
+        let hours = self.virtual_seconds / 3600.0;
         let mut text = format!(
-            "{} rounds in {:.1} virtual hours: {} devices asked, {} updates received",
-            output::grouped(self.rounds),
-            self.virtual_seconds / 3600.0,
-            output::grouped(self.asked),
-            output::grouped(self.received),
+            "{rounds} rounds in {hours:.1} simulated hours: {asked} devices selected, {received} updates received"
         );
-        for (what, devices) in
-            [("late", self.late), ("lost", self.dropped), ("devices unavailable", self.unavailable)]
+        for (what, devices) in [("late", self.late), ("lost", self.dropped), ("devices unavailable", self.unavailable)]
         {
             if devices > 0 {
                 text.push_str(&format!(", {} {what}", output::grouped(devices)));
@@ -147,21 +182,21 @@ impl Privacy {
         }
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let mut text = format!(
-            "epsilon {:.3} at delta {:e} of {} ({} {} noise of {} clips of {}, {} rounds; {:.3} by Rényi accounts)",
+            "epsilon {:.3} at delta {:e} for {} ({} {} noise with multiplier {}, clipping norm {}, {} rounds; {:.3} by RDP accounting)",
             self.epsilon,
             self.delta,
             self.hides,
             self.placement,
             self.shape,
             (self.noise_multiplier * 1000.0).round() / 1000.0,
-            self.clip.map_or_else(|| "no bound".to_owned(), |clip| format!("{clip:.3}")),
+            self.clip.map_or_else(|| "none".to_owned(), |clip| format!("{clip:.3}")),
             output::grouped(self.rounds),
             self.epsilon_rdp,
         );
         if let Some(ended) = &self.ended {
-            text.push_str(&format!("\ntraining ended before its last epoch: {ended}"));
+            text.push_str(&format!("\ntraining ended early: {ended}"));
         }
         text
     }
@@ -178,100 +213,153 @@ struct Seconds {
 pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let model = registry::find(&args.model)?;
     let settings = model.settings(args.settings.given())?;
+    if !common.quiet {
+        settings.notes().for_each(|note| output::note(&note));
+    }
     if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
         return from_histories::run(args, common, model, &settings);
     }
     let data = from_arguments(&args.data, &args.preparing, common)?;
-    let trained = fit(args, common, model, &settings, &data)?;
+    let job = Job { args, common, model, settings: &settings, data: &data };
+    let trained = job.train()?;
     let started = Instant::now();
-    let evaluation = evaluate(args, common, &data, &trained)?;
-    let seconds =
-        Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
-    let traffic = trained.summary.traffic;
+    let protocol = job.protocol();
+    let evaluation = job.evaluate(&protocol, &trained)?;
+    let seconds = Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
+    let vectors = trained.summary.traffic.vectors;
     let outcome = Outcome {
-        model: model.name,
-        settings: &settings,
-        seed: common.seed,
-        data: facts(&data),
-        candidates: protocol(args, common).candidates.to_string(),
-        metrics: &evaluation.at,
-        epochs: trained.summary.epochs,
-        triples: trained.summary.triples,
+        candidates: Some(protocol.candidates.to_string()),
+        metrics: Some(&evaluation.at),
         best_epoch: trained.best_epoch,
         curve: &trained.curve,
-        bytes: Bytes { down: traffic.down, up: traffic.up },
-        vectors: (traffic.vectors > 0.0).then_some(traffic.vectors),
-        turnout: Turnout::of(&trained.summary.turnout),
-        privacy: trained.summary.privacy.as_ref().map(Privacy::of),
-        seconds,
-        peak_rss_bytes: measure::peak_rss_bytes(),
+        vectors: (vectors > 0.0).then_some(vectors),
+        ..Outcome::new((model, &settings, common.seed), DataFacts::of(&data), &trained.summary, seconds)
     };
-    if args.out.is_some() {
-        store(args, common, model, &settings, &data, &trained, &outcome)?;
+    if let Some(out) = &args.out {
+        job.store(out, &trained, &outcome)?;
     }
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
 }
 
-fn fit(
-    args: &Train,
-    common: &Common,
+/// A training as the arguments ask for it.
+struct Job<'a> {
+    args: &'a Train,
+    common: &'a Common,
     model: &'static Model,
-    settings: &Settings,
-    data: &Prepared,
-) -> Result<Trained> {
-    let mut store = keep(args, common, model, settings, data)?;
-    let mut bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
-    let checks = data.parts.validation.as_ref().map(|held_out| Checks {
-        question: Question::new(&data.parts.train, held_out),
-        metric: WATCHED,
-        every: 1,
-        patience: args.patience.map(|patience| patience as usize),
-        keep_best: args.patience.is_some(),
-    });
-    let plan = ModelPlan { model, settings, seed: common.seed, checks };
-    let mut on_epoch = |done: usize, all: usize| {
-        bar.set(done as u64, all as u64);
-        Flow::Continue
-    };
-    let keeping = Keeping {
-        store: store.as_mut(),
-        users: Some(&data.parts.users),
-        catalog: Some(&data.parts.catalog),
-        recorder: None,
-    };
-    trial::train_keeping(&plan, &data.parts.train, &mut on_epoch, keeping)
-        .with_context(|| format!("training {} on {}", model.name, data.name))
+    settings: &'a Settings,
+    data: &'a Prepared,
 }
 
-/// Where the state of training is kept, and goes on from.
-fn keep(
-    args: &Train,
-    common: &Common,
-    model: &Model,
-    settings: &Settings,
-    data: &Prepared,
-) -> Result<Option<Store>> {
-    let Some(folder) = &args.checkpoint else { return Ok(None) };
-    if !registry::federated().iter().any(|each| each.name == model.name) {
-        let message = format!("{} keeps no checkpoints; models that do: {}", model.name, federated_names());
-        return Err(Usage(message).into());
+impl Job<'_> {
+    fn train(&self) -> Result<Trained> {
+        let parts = &self.data.parts;
+        let mut store = self.checkpoints()?;
+        let mut bar = Bar::new(&format!("training {}", self.model.name), 1, self.common.quiet);
+        let evaluations = parts.validation.as_ref().map(|held_out| Evaluations {
+            question: EvaluationInput::new(&parts.train, held_out),
+            metric: MONITORED,
+            every: 1,
+            patience: self.args.patience.map(|patience| patience as usize),
+            keep_best: self.args.patience.is_some(),
+        });
+        let (model, settings, seed) = (self.model, self.settings, self.common.seed);
+        let plan = ModelPlan { model, settings, seed, evaluations };
+        let mut on_epoch = |done: usize, all: usize| {
+            bar.set(done as u64, all as u64);
+            Flow::Continue
+        };
+        let context = TrainingContext {
+            store: store.as_mut(),
+            users: Some(&parts.users),
+            catalog: Some(&parts.catalog),
+            recorder: None,
+        };
+        training::train(&plan, &parts.train, &mut on_epoch, context)
+            .with_context(|| format!("training {} on {}", model.name, self.data.name))
     }
-    let begin = match (args.resume, args.fresh) {
-        (true, _) => Begin::MustGoOn,
-        (_, true) => Begin::Fresh,
-        _ => Begin::GoOn,
-    };
-    let store =
-        Store::open(folder, identity(args, common, model, settings, data), args.checkpoint_every, begin)?;
-    if let Some(found) = store.found().filter(|_| !common.quiet) {
-        output::note(&format!(
-            "going on after epoch {} (round {}), kept in {}",
-            found.epochs,
-            output::grouped(found.rounds),
-            store.path().display()
-        ));
+
+    /// Where checkpoints are written, and training resumes from.
+    fn checkpoints(&self) -> Result<Option<Store>> {
+        let (args, name) = (self.args, self.model.name);
+        let Some(folder) = &args.checkpoint else { return Ok(None) };
+        if !registry::federated().iter().any(|each| each.name == name) {
+            return usage(format!("{name} has no checkpoints; models that have: {}", federated_names()));
+        }
+        let begin = match (args.resume, args.fresh) {
+            (true, _) => Begin::MustResume,
+            (_, true) => Begin::Fresh,
+            _ => Begin::Resume,
+        };
+        let store = Store::open(folder, self.identity(), args.checkpoint_every, begin)?;
+        if let Some(found) = store.found().filter(|_| !self.common.quiet) {
+            let (rounds, path) = (output::grouped(found.rounds), store.path().display());
+            output::note(&format!("resuming after epoch {} (round {rounds}) from {path}", found.epochs));
+        }
+        Ok(Some(store))
     }
-    Ok(Some(store))
+
+    /// Everything that the trained model depends on.
+    fn identity(&self) -> Identity {
+        let (settings, split) = (self.settings, &self.args.preparing.split);
+        let or = |value: Option<String>, none: &str| value.unwrap_or_else(|| none.to_owned());
+        let parts = [
+            ("model", self.model.name.to_owned()),
+            ("seed", self.common.seed.to_string()),
+            ("program", env!("CARGO_PKG_VERSION").to_owned()),
+            ("data", self.data.name.clone()),
+            ("data fingerprint", self.data.description.fingerprint.clone()),
+            ("graph", graph_fingerprint(self.data)),
+            ("split", self.data.split.to_string()),
+            ("validation", or(split.validation.map(|split| split.to_string()), "none")),
+            ("relevant", or(split.relevant.map(|least| least.to_string()), "all")),
+            ("patience", or(self.args.patience.map(|patience| patience.to_string()), "none")),
+        ];
+        let word = |key: &str| settings.get(key).map(ToString::to_string).unwrap_or_default();
+        let files = self.model.schema().filter(|setting| matches!(setting.domain, Domain::Text));
+        let files = files.filter(|setting| !word(setting.key).is_empty());
+        let contents =
+            files.map(|file| (format!("contents of {}", file.key), checkpoint::contents(Path::new(&word(file.key)))));
+        let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
+        let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
+        parts.chain(settings).chain(contents).collect()
+    }
+
+    fn protocol(&self) -> Protocol {
+        let candidates = match self.args.sampled_negatives {
+            Some(negatives) => Candidates::Sampled { negatives: negatives as usize, seed: self.common.seed },
+            None => Candidates::AllUnrated,
+        };
+        Protocol { cutoffs: self.args.at.clone(), candidates }
+    }
+
+    fn evaluate(&self, protocol: &Protocol, trained: &Trained) -> Result<Evaluation, EvaluateError> {
+        training::evaluate(&test_question(self.data), protocol, trained.recommender.as_ref())
+    }
+
+    fn store(&self, out: &Path, trained: &Trained, outcome: &DataSetOutcome<'_>) -> Result<()> {
+        let (data, settings) = (self.data, self.settings.iter());
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        let fingerprint = &data.description.fingerprint;
+        let about = About::new(self.model.name, settings, self.common.seed, &data.name, fingerprint);
+        folder::write_whole(out, |folder| {
+            let DataSplit { train, users, catalog, .. } = &data.parts;
+            model_dir::write(folder, &about, trained.recommender.as_ref(), train, users, catalog)?;
+            if !trained.summary.updates_by_item.is_empty() {
+                store_updates(&folder.join("updates.tsv"), catalog, &trained.summary.updates_by_item)?;
+            }
+            store_outcome(folder, outcome)
+        })
+    }
+}
+
+/// The evaluation on the test part; items of the validation part are not ranked.
+pub(super) fn test_question(data: &Prepared) -> EvaluationInput<'_> {
+    EvaluationInput {
+        train: &data.parts.train,
+        also_seen: data.parts.validation.as_ref(),
+        test: &data.parts.test,
+        categories: data.parts.catalog.categories.as_ref(),
+    }
 }
 
 fn federated_names() -> String {
@@ -279,32 +367,8 @@ fn federated_names() -> String {
     names.join(", ")
 }
 
-/// Everything that the trained model depends on.
-fn identity(args: &Train, common: &Common, model: &Model, settings: &Settings, data: &Prepared) -> Identity {
-    let parts = [
-        ("model", model.name.to_owned()),
-        ("seed", common.seed.to_string()),
-        ("program", env!("CARGO_PKG_VERSION").to_owned()),
-        ("data", data.name.clone()),
-        ("data fingerprint", data.description.fingerprint.clone()),
-        ("graph", facts_fingerprint(data)),
-        ("split", data.split.to_string()),
-        ("validation", args.preparing.split.validation.map_or("none".to_owned(), |split| split.to_string())),
-        ("relevant", args.preparing.split.relevant.map_or("all".to_owned(), |least| least.to_string())),
-        ("patience", args.patience.map_or("none".to_owned(), |patience| patience.to_string())),
-    ];
-    let files = (model.settings)().into_iter().filter(|setting| matches!(setting.domain, Domain::Text));
-    let files = files.filter(|setting| !settings.word(setting.key).is_empty());
-    let contents = files.map(|file| {
-        (format!("contents of {}", file.key), checkpoint::contents(Path::new(settings.word(file.key))))
-    });
-    let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
-    let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
-    parts.chain(settings).chain(contents).collect()
-}
-
-/// What is known of the items, in short.
-fn facts_fingerprint(data: &Prepared) -> String {
+/// A hash of the items' features.
+fn graph_fingerprint(data: &Prepared) -> String {
     let Some(facts) = &data.parts.catalog.facts else { return "none".to_owned() };
     let mut hasher = blake3::Hasher::new();
     hasher.update(facts.features_text().as_bytes());
@@ -314,77 +378,26 @@ fn facts_fingerprint(data: &Prepared) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-fn protocol(args: &Train, common: &Common) -> Protocol {
-    let candidates = match args.sampled_negatives {
-        Some(negatives) => Candidates::Sampled { negatives: negatives as usize, seed: common.seed },
-        None => Candidates::AllUnrated,
-    };
-    Protocol { cutoffs: args.at.clone(), candidates }
-}
-
-fn evaluate(
-    args: &Train,
-    common: &Common,
-    data: &Prepared,
-    trained: &Trained,
-) -> Result<Evaluation, EvaluateError> {
-    let question = Question {
-        train: &data.parts.train,
-        also_seen: data.parts.validation.as_ref(),
-        test: &data.parts.test,
-        categories: data.parts.catalog.categories.as_ref(),
-    };
-    trial::evaluate(&question, &protocol(args, common), trained.recommender.as_ref())
-}
-
-fn facts(data: &Prepared) -> DataFacts<'_> {
-    DataFacts {
-        name: &data.name,
-        fingerprint: &data.description.fingerprint,
-        users: data.parts.users.len(),
-        items: data.parts.catalog.len(),
-        train: data.parts.train.interactions(),
-        validation: data.parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
-        test: data.parts.test.interactions(),
-        without_test: data.parts.without_test,
-        split: data.split.to_string(),
-    }
-}
-
-fn store(
-    args: &Train,
-    common: &Common,
-    model: &Model,
-    settings: &Settings,
-    data: &Prepared,
-    trained: &Trained,
-    outcome: &Outcome<'_>,
-) -> Result<()> {
-    let Some(out) = &args.out else { return Ok(()) };
-    let settings: BTreeMap<String, Value> =
-        settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
-    let about = About::new(model.name, settings, common.seed, &data.name, &data.description.fingerprint);
-    folder::write_whole(out, |folder| {
+impl<'a> DataFacts<'a> {
+    fn of(data: &'a Prepared) -> Self {
         let parts = &data.parts;
-        model_dir::write(
-            folder,
-            &about,
-            trained.recommender.as_ref(),
-            &parts.train,
-            &parts.users,
-            &parts.catalog,
-        )?;
-        if !trained.summary.updates_by_item.is_empty() {
-            store_updates(&folder.join("updates.tsv"), &parts.catalog, &trained.summary.updates_by_item)?;
+        Self {
+            name: &data.name,
+            fingerprint: &data.description.fingerprint,
+            users: parts.users.len(),
+            items: parts.catalog.len(),
+            train: parts.train.interactions(),
+            validation: parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
+            test: parts.test.interactions(),
+            without_test: parts.without_test,
+            split: data.split.to_string(),
         }
-        store_outcome(folder, outcome)
-    })
+    }
 }
 
 fn store_outcome(folder: &Path, outcome: &impl Serialize) -> Result<()> {
     let path = folder.join("run.json");
-    std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
-        .with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, serde_json::to_vec_pretty(outcome)?).with_context(|| format!("writing {}", path.display()))
 }
 
 /// How often each item's row was sent, most often first.
@@ -398,40 +411,34 @@ fn store_updates(path: &Path, catalog: &Catalog, updates: &[u64]) -> Result<()> 
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
+fn show(args: &Train, model: &Model, outcome: &DataSetOutcome<'_>) -> Result<()> {
     let data = &outcome.data;
+    let [users, items, train, test] = [data.users, data.items, data.train, data.test].map(output::grouped);
     output::print_line(&format!(
-        "{} on {}: {} users, {} items, {} training and {} test interactions ({})",
-        model.title,
-        data.name,
-        output::grouped(data.users as u128),
-        output::grouped(data.items as u128),
-        output::grouped(data.train as u128),
-        output::grouped(data.test as u128),
-        data.split,
+        "{} on {}: {users} users, {items} items, {train} training and {test} test interactions ({})",
+        model.title, data.name, data.split
     ))?;
-    output::print(&tell::metrics_table(outcome.metrics, &outcome.candidates))?;
+    if let (Some(metrics), Some(candidates)) = (outcome.metrics, &outcome.candidates) {
+        output::print(&metrics_table::by_cutoff(metrics, candidates))?;
+    }
     output::print_line(&format!(
-        "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s judging",
+        "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s evaluation",
         outcome.seconds.load, outcome.seconds.train, outcome.epochs, outcome.seconds.evaluate
     ))?;
     if outcome.bytes.down > 0 {
-        output::print_line(&format!(
-            "{} bytes sent to devices, {} bytes sent by them",
-            output::grouped(outcome.bytes.down),
-            output::grouped(outcome.bytes.up)
-        ))?;
+        let [down, up] = [outcome.bytes.down, outcome.bytes.up].map(output::grouped);
+        output::print_line(&format!("{down} bytes sent to devices, {up} bytes received from them"))?;
     }
-    show_federated(outcome.turnout.as_ref(), outcome.privacy.as_ref())?;
+    show_federated(outcome)?;
     show_written(args)
 }
 
-/// Who took part, and what was spent of differential privacy, where there was any.
-fn show_federated(turnout: Option<&Turnout>, privacy: Option<&Privacy>) -> Result<()> {
-    if let Some(turnout) = turnout {
-        output::print_line(&turnout.told())?;
+/// Participation and differential privacy of a federated model.
+fn show_federated<D, S>(outcome: &Outcome<'_, D, S>) -> Result<()> {
+    if let Some(turnout) = &outcome.turnout {
+        output::print_line(&turnout.describe())?;
     }
-    privacy.map_or(Ok(()), |privacy| output::print_line(&privacy.told()))
+    outcome.privacy.as_ref().map_or(Ok(()), |privacy| output::print_line(&privacy.describe()))
 }
 
 fn show_written(args: &Train) -> Result<()> {

@@ -1,17 +1,16 @@
-//! `unlearn`: what is left of people who withdraw.
+//! `unlearn`: what a model retains of users who withdraw.
 
 use crate::args::{Common, Preparing, SplitArgs, Unlearn};
 use crate::output::{self, Usage, grouped};
 use crate::prepared::from_arguments;
 use anyhow::Result;
 use serde_json::{Value, json};
-use sottovoce_experiment::unlearning::membership::Separation;
-use sottovoce_experiment::unlearning::{Findings, Outcome, Plan, UnlearningError, measure};
+use sottovoce_experiment::unlearning::{Findings, Outcome, Plan, Separation, UnlearningError, measure};
 use std::fmt::Write;
 
 /// `sottovoce unlearn`.
 pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
-    // There is nothing to choose: a validation part would only be lost to training.
+    // Nothing is tuned: a validation part would only be lost to training.
     let split = SplitArgs { validation: None, ..args.preparing.split };
     let data = from_arguments(&args.data, &Preparing { split, ..args.preparing.clone() }, common)?;
     let plan = Plan {
@@ -20,7 +19,7 @@ pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
         share: args.share,
         joined: args.joined,
         fine_tune: args.fine_tune,
-        lessons: args.lessons,
+        attack_steps: args.attack_steps,
         seed: common.seed,
     };
     let mut on_training = |what: &str| {
@@ -42,12 +41,12 @@ fn document(args: &Unlearn, common: &Common, data: &str, found: &Findings) -> Va
     let separation = |found: &Separation| json!({"auc": found.auc, "low": found.low, "high": found.high});
     let outcome = |outcome: &Outcome| {
         json!({
-            "way": outcome.way.name(), "epochs": outcome.epochs, "rounds": outcome.rounds, "ndcg@10": outcome.ndcg,
+            "way": outcome.method.name(), "epochs": outcome.epochs, "rounds": outcome.rounds, "ndcg@10": outcome.ndcg,
             "outsider": separation(&outcome.outsider), "informed": separation(&outcome.informed),
         })
     };
     json!({
-        "model": args.model, "data": data, "seed": common.seed, "joined": args.joined, "lessons": args.lessons,
+        "model": args.model, "data": data, "seed": common.seed, "joined": args.joined, "attack_steps": args.attack_steps,
         "stayed": found.stayed, "withdrew": found.withdrew, "controls": found.withdrew,
         "epochs": found.epochs, "rounds": found.rounds,
         "ways": found.outcomes.iter().map(outcome).collect::<Vec<_>>(),
@@ -55,32 +54,23 @@ fn document(args: &Unlearn, common: &Common, data: &str, found: &Findings) -> Va
 }
 
 fn table(args: &Unlearn, data: &str, found: &Findings) -> String {
+    let (stayed, withdrew, rounds) = (grouped(found.stayed), grouped(found.withdrew), grouped(found.rounds));
     let mut text = format!(
-        "{} on {data}: {} people stayed, {} withdrew after {} epochs ({} rounds), {} never took part\n\n",
-        args.model,
-        grouped(found.stayed as u128),
-        grouped(found.withdrew as u128),
-        found.epochs,
-        grouped(found.rounds),
-        grouped(found.withdrew as u128),
+        "{} on {data}: {stayed} users stayed, {withdrew} withdrew after {} epochs ({rounds} rounds), {withdrew} never \
+         took part\n\n",
+        args.model, found.epochs
     );
     let _ = writeln!(
         text,
         "{:<10} {:>7} {:>8} {:>8}   {:<22} {:<22}",
-        "done", "epochs", "rounds", "nDCG@10", "told apart (AUC)", "with a model to compare"
+        "method", "epochs", "rounds", "nDCG@10", "attack (AUC)", "with a reference model"
     );
     let shown = |found: &Separation| format!("{:.3} [{:.3}, {:.3}]", found.auc, found.low, found.high);
     for outcome in &found.outcomes {
-        let _ = writeln!(
-            text,
-            "{:<10} {:>7} {:>8} {:>8.4}   {:<22} {:<22}",
-            outcome.way.name(),
-            outcome.epochs,
-            grouped(outcome.rounds),
-            outcome.ndcg,
-            shown(&outcome.outsider),
-            shown(&outcome.informed),
-        );
+        let Outcome { epochs, ndcg, .. } = outcome;
+        let (method, rounds) = (outcome.method.name(), grouped(outcome.rounds));
+        let (outsider, informed) = (shown(&outcome.outsider), shown(&outcome.informed));
+        let _ = writeln!(text, "{method:<10} {epochs:>7} {rounds:>8} {ndcg:>8.4}   {outsider:<22} {informed:<22}");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Runs the program as a person would.
+//! Runs the program as a user would.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
@@ -32,8 +32,8 @@ pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&all)).expect("output is JSON")
 }
 
-/// Runs it, expects this exit code, and returns what it complained about.
-pub fn complaint(code: i32, arguments: &[&str]) -> String {
+/// Runs it, expects this exit code, and returns its standard error.
+pub fn failure(code: i32, arguments: &[&str]) -> String {
     let output = run(arguments);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
@@ -42,8 +42,7 @@ pub fn complaint(code: i32, arguments: &[&str]) -> String {
 
 /// The oracle's worked cases of the evaluation crate.
 pub fn oracle(case: usize, file: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("../evaluate/tests/oracle/case-{case}/{file}"));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../evaluate/tests/oracle/case-{case}/{file}"));
     path.to_str().expect("the path is UTF-8").to_owned()
 }
 

@@ -1,11 +1,10 @@
-//! Devices that are lost for good in the middle of sealed rounds.
+//! Devices that drop out of sealed rounds.
 
-use crate::common::program;
-use crate::harness::{Database, Place, printed};
+use crate::harness::{Database, TestServer, printed, program};
 use serde_json::Value;
 use sottovoce_device::{
-    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, Next, Options, Pace,
-    Request, Response, Secret, Seeds, Transport, TransportError,
+    Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, NextStep, Options, Request, Response,
+    Secret, Seeds, Timing, Transport, TransportError,
 };
 use sottovoce_protocol::Policy;
 use std::fmt::Write;
@@ -17,11 +16,11 @@ use std::time::{Duration, Instant};
 const DEVICES: u8 = 20;
 const ITEMS: usize = 30;
 
-/// A connection that is cut after so many messages of a sealed round: keys, shares, the masked update, shares of the lost.
+/// A connection that fails after a number of messages of a sealed round: keys, shares, the masked update, shares of dropouts.
 struct Wire<'a> {
     http: &'a HttpTransport,
     left: AtomicUsize,
-    /// The answer to this many more of them gets lost, of the last.
+    /// The response to this message is lost, counted from here.
     unheard: AtomicUsize,
 }
 
@@ -45,30 +44,30 @@ impl Transport for Wire<'_> {
     }
 }
 
-/// Devices in this process, and for each how many messages it still sends.
+/// Devices in this process, each with its connection.
 struct People<'a> {
     devices: Vec<(Device, Wire<'a>)>,
     start: Instant,
 }
 
 impl<'a> People<'a> {
-    fn enrol(place: &Place, http: &'a HttpTransport, federation: &str) -> Self {
+    fn enrol(server: &TestServer, http: &'a HttpTransport, federation: &str) -> Self {
         let mut people = Self { devices: Vec::new(), start: Instant::now() };
-        people.join(place, http, federation, 0..DEVICES);
+        people.join(server, http, federation, 0..DEVICES);
         people
     }
 
-    fn join(&mut self, place: &Place, http: &'a HttpTransport, federation: &str, numbers: Range<u8>) {
-        let token = fs::read_to_string(place.path("enrol.token")).unwrap();
+    fn join(&mut self, server: &TestServer, http: &'a HttpTransport, federation: &str, numbers: Range<u8>) {
+        let token = fs::read_to_string(server.path("enrol.token")).unwrap();
         let make = |number: u8| {
             let (secret, policy) = (Secret::new([number; 32]), Policy::new(1.0).unwrap());
-            let mut enrolment = Enrolment::new(&place.url(), federation, &token, secret, policy);
+            let mut enrolment = Enrolment::new(&server.url(), federation, &token, secret, policy);
             enrolment.seeds = Seeds::Simulated { seed: 3, user: number.into() };
             let items = (0..4).map(|item| format!("i{}", (usize::from(number) * 7 + item * 3) % ITEMS));
-            enrolment.history = History::of_ids(items.collect::<Vec<_>>().iter().map(String::as_str));
+            enrolment.history = History::from_ids(items.collect::<Vec<_>>().iter().map(String::as_str));
             let soon = Duration::from_millis(20);
-            let pace = Pace { first: soon, most: soon, check_in: soon, conditions: soon };
-            let options = Options { pace, ..Options::default() };
+            let timing = Timing { initial_backoff: soon, max_backoff: soon, check_in_interval: soon, conditions_interval: soon };
+            let options = Options { timing, ..Options::default() };
             let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options).unwrap();
             assert_eq!(device.join(http, Duration::ZERO).unwrap(), None);
             let (left, unheard) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
@@ -77,21 +76,21 @@ impl<'a> People<'a> {
         self.devices.extend(numbers.map(make));
     }
 
-    /// These are lost after so many messages.
+    /// These drop out after a number of messages.
     fn cut(&self, numbers: Range<usize>, messages: usize) {
         self.devices[numbers].iter().for_each(|(_, wire)| wire.left.store(messages, Ordering::SeqCst));
     }
 
-    /// Takes part until this round is over; the rounds' records, the latest first.
-    fn until_over(&mut self, place: &Place, federation: &str, round: u64) -> Vec<Value> {
+    /// Takes part until this round is closed; returns the closed rounds, the latest first.
+    fn until_over(&mut self, server: &TestServer, federation: &str, round: u64) -> Vec<Value> {
         loop {
             for (device, wire) in &mut self.devices {
                 if wire.left.load(Ordering::SeqCst) > 0 {
                     let next = device.step(wire, self.start.elapsed()).unwrap();
-                    assert!(matches!(next, Next::After(..)), "{next:?}");
+                    assert!(matches!(next, NextStep::Wait(..)), "{next:?}");
                 }
             }
-            let told = place.operate(&["rounds", federation]);
+            let told = server.operate(&["rounds", federation]);
             let rounds = told["rounds"].as_array().unwrap();
             if rounds.len() as u64 > round {
                 return rounds.clone();
@@ -101,19 +100,17 @@ impl<'a> People<'a> {
     }
 }
 
-/// A step of a seal takes at most so many seconds.
-fn found(place: &Place, name: &str, step: u64) {
+/// Creates a federation whose steps time out after this many seconds.
+fn create(server: &TestServer, name: &str, step: u64) {
     let items = (0..ITEMS).fold("item\ttitle\tcategories\n".to_owned(), |mut text, item| {
         let _ = writeln!(text, "i{item}\t\t");
         text
     });
-    fs::write(place.path("catalog.tsv"), items).unwrap();
-    let catalog = place.path("catalog.tsv");
-    let create =
-        ["--model", "fcf", "--catalog", catalog.to_str().unwrap(), "--rounds", "9", "--minimum", "5"];
-    let settings =
-        ["--set", "factors=2", "--set", "cohort=20", "--set", "seal=secagg", "--set", "seal_dropout=0.3"];
-    place.found(
+    fs::write(server.path("catalog.tsv"), items).unwrap();
+    let catalog = server.path("catalog.tsv");
+    let create = ["--model", "fcf", "--catalog", catalog.to_str().unwrap(), "--rounds", "9", "--minimum", "5"];
+    let settings = ["--set", "factors=2", "--set", "cohort=20", "--set", "seal=secagg", "--set", "seal_dropout=0.3"];
+    server.create(
         name,
         &[
             &create[..],
@@ -122,95 +119,95 @@ fn found(place: &Place, name: &str, step: u64) {
         ]
         .concat(),
     );
-    // Nothing begins until everybody is there.
-    place.operate(&["pause", name]);
+    // No round opens until all devices have enrolled.
+    server.operate(&["pause", name]);
 }
 
-/// Begins one round, and no more after it.
-fn one_round(place: &Place, name: &str) {
-    place.operate(&["resume", name]);
-    while !place.operate(&["show", name])["under_way"].is_object() {
+/// Opens one round, and no more.
+fn one_round(server: &TestServer, name: &str) {
+    server.operate(&["resume", name]);
+    while !server.operate(&["show", name])["under_way"].is_object() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    place.operate(&["pause", name]);
+    server.operate(&["pause", name]);
 }
 
 #[test]
-fn rounds_go_on_without_those_who_are_lost_or_are_given_up() {
-    let place = Place::new(Database::Sqlite);
-    let _serving = place.serve();
-    let http = HttpTransport::new(&place.url(), &HttpOptions::default()).unwrap();
+fn rounds_tolerate_dropouts_up_to_a_limit() {
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
+    let http = HttpTransport::new(&server.url(), &HttpOptions::default()).unwrap();
 
-    // Six of twenty, as many as may be: two after each step. Whose update came is counted.
-    found(&place, "town", 4);
-    let mut people = People::enrol(&place, &http, "town");
-    one_round(&place, "town");
+    // Six of twenty may drop out: two after each step. Updates that arrived are aggregated.
+    create(&server, "town", 2);
+    let mut people = People::enrol(&server, &http, "town");
+    one_round(&server, "town");
     (0..3).for_each(|step| people.cut(2 * step..2 * step + 2, step + 1));
-    let rounds = people.until_over(&place, "town", 0);
+    let rounds = people.until_over(&server, "town", 0);
     assert_eq!((&rounds[0]["asked"], &rounds[0]["counted"]), (&20.into(), &16.into()), "{rounds:#?}");
 
-    // Six others take their places. Eight are lost in the next: it is given up, and nothing of it is used.
-    let before = place.operate(&["show", "town"])["digest"].clone();
-    (0..6).for_each(|device| revoke(&place, device));
-    people.join(&place, &http, "town", DEVICES..DEVICES + 6);
+    // Six others replace them. Eight drop out of the next round: it is abandoned.
+    let before = server.operate(&["show", "town"])["digest"].clone();
+    (0..6).for_each(|device| revoke(&server, device));
+    people.join(&server, &http, "town", DEVICES..DEVICES + 6);
     people.cut(6..14, 2);
-    one_round(&place, "town");
-    let rounds = people.until_over(&place, "town", 1);
+    one_round(&server, "town");
+    let rounds = people.until_over(&server, "town", 1);
     assert_eq!((&rounds[0]["asked"], &rounds[0]["counted"]), (&20.into(), &0.into()), "{rounds:#?}");
     assert!(rounds[0]["version"].is_null(), "{rounds:#?}");
     assert!(rounds[0]["remark"].as_str().unwrap().contains("after the step Mask"), "{rounds:#?}");
-    let after = place.operate(&["show", "town"]);
+    let after = server.operate(&["show", "town"]);
     assert_eq!((&after["version"], &after["digest"]), (&1.into(), &before));
 
-    // They come back, and the federation goes on.
+    // They come back, and training continues.
     people.cut(6..14, usize::MAX);
-    one_round(&place, "town");
-    let rounds = people.until_over(&place, "town", 2);
+    one_round(&server, "town");
+    let rounds = people.until_over(&server, "town", 2);
     assert_eq!((&rounds[0]["version"], &rounds[0]["counted"]), (&2.into(), &20.into()), "{rounds:#?}");
 
-    // Where those whose updates did not come say no at once, the sum is the same.
-    found(&place, "village", 4);
-    let mut people = People::enrol(&place, &http, "village");
+    // If the same devices decline instead, the sum is the same.
+    create(&server, "village", 2);
+    let mut people = People::enrol(&server, &http, "village");
     let refuse = |policy: &mut Policy| {
         policy.least_cohort = 1000;
         Ok(())
     };
     people.devices[..4].iter_mut().for_each(|(device, _)| device.set_policy(refuse).unwrap());
-    one_round(&place, "village");
-    let rounds = people.until_over(&place, "village", 0);
+    one_round(&server, "village");
+    let rounds = people.until_over(&server, "village", 0);
     assert_eq!((&rounds[0]["version"], &rounds[0]["counted"]), (&1.into(), &16.into()), "{rounds:#?}");
     assert_eq!(model(&http, "town", 1), model(&http, "village", 1));
 }
 
-/// What a server has taken, and a device does not know that it has, is said again when the others are further on.
+/// A device repeats a message whose response was lost, although the others are in a later step.
 #[test]
-fn who_missed_an_answer_is_still_counted() {
-    let place = Place::new(Database::Sqlite);
-    let _serving = place.serve();
-    let http = HttpTransport::new(&place.url(), &HttpOptions::default()).unwrap();
+fn device_that_missed_a_response_is_aggregated() {
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
+    let http = HttpTransport::new(&server.url(), &HttpOptions::default()).unwrap();
     let step = 60;
-    found(&place, "town", step);
-    let mut people = People::enrol(&place, &http, "town");
-    // The last to speak in each step: its message ends the step, and its answer is lost.
+    create(&server, "town", step);
+    let mut people = People::enrol(&server, &http, "town");
+    // The last device of each step: its message ends the step, and the response is lost.
     let last = people.devices.len() - 1;
     for (round, message) in [(0, 1), (1, 2), (2, 3), (3, 4)] {
         people.devices[last].1.unheard.store(message, Ordering::SeqCst);
-        one_round(&place, "town");
-        let rounds = people.until_over(&place, "town", round);
+        one_round(&server, "town");
+        let rounds = people.until_over(&server, "town", round);
         assert_eq!((&rounds[0]["asked"], &rounds[0]["counted"]), (&20.into(), &20.into()), "{rounds:#?}");
         let took = rounds[0]["closed"].as_u64().unwrap() - rounds[0]["opened"].as_u64().unwrap();
-        assert!(took < 1000 * step, "message {message}: it was waited for until the step's end");
+        assert!(took < 1000 * step, "message {message}: the step timed out");
     }
 }
 
-/// An operator shuts a device of the town out.
-fn revoke(place: &Place, device: usize) {
+/// Revokes a device.
+fn revoke(server: &TestServer, device: usize) {
     let mut command = program();
-    command.args(["federation", "revoke", "town", &device.to_string(), "--server", &place.url()]);
-    printed(command.arg("--token-file").arg(place.path("server/admin.token")));
+    command.args(["federation", "revoke", "town", &device.to_string(), "--server", &server.url()]);
+    printed(command.arg("--token-file").arg(server.path("server/admin.token")));
 }
 
-/// The values of a version, whichever federation's it is.
+/// The parameters of a version.
 fn model(http: &HttpTransport, federation: &str, version: u64) -> Vec<f32> {
     let request = Request {
         method: Method::Get,
@@ -219,7 +216,7 @@ fn model(http: &HttpTransport, federation: &str, version: u64) -> Vec<f32> {
         round_token: None,
         idempotency_key: None,
         body: std::sync::Arc::from([]),
-        most: 1 << 20,
+        max_response_bytes: 1 << 20,
     };
     let response = http.send(&request).unwrap();
     assert_eq!(response.status, 200);

@@ -1,6 +1,5 @@
-//! A server that can be started, stopped and killed, and what is needed around it.
+//! A server that can be started, stopped and killed.
 
-use crate::common::program;
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::fs;
@@ -9,7 +8,14 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Where a server keeps its record.
+/// The program, without any data folder from the environment.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sottovoce"));
+    command.env_remove("SOTTOVOCE_DATA").env_remove("NO_COLOR");
+    command
+}
+
+/// The database of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Database {
     /// A file in the server's folder.
@@ -19,7 +25,7 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// Those that can be had here: PostgreSQL where `cargo xtask test` has started one.
+    /// All that are available: PostgreSQL if `cargo xtask test` has started one.
     pub(crate) fn all(test: &str) -> Vec<Database> {
         let mut all = vec![Database::Sqlite];
         match std::env::var("SOTTOVOCE_TEST_POSTGRES") {
@@ -32,7 +38,7 @@ impl Database {
     }
 }
 
-/// A database of its own on a PostgreSQL server; returns its address.
+/// Creates a database on a PostgreSQL server; returns its address.
 fn new_database(server: &str, test: &str) -> String {
     let name = format!("sottovoce_{}_{}", test.replace('-', "_"), std::process::id());
     let (base, _) = server.rsplit_once('/').expect("an address that ends in a database's name");
@@ -42,30 +48,30 @@ fn new_database(server: &str, test: &str) -> String {
     format!("{base}/{name}")
 }
 
-/// A server's folder, port and database; the process is another matter.
-pub(crate) struct Place {
+/// A server's folder, port and database, without its process.
+pub(crate) struct TestServer {
     pub(crate) folder: tempfile::TempDir,
     port: u16,
     database: Database,
 }
 
-/// A running server, killed when it goes out of scope.
-pub(crate) struct Serving(Child);
+/// The process of a server, killed when dropped.
+pub(crate) struct RunningProcess(Child);
 
-impl Drop for Serving {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         let _ended = self.0.kill();
         let _gone = self.0.wait();
     }
 }
 
-impl Serving {
+impl RunningProcess {
     /// SIGKILL.
     pub(crate) fn kill(self) {
         drop(self);
     }
 
-    /// SIGTERM, and waits; says whether it ended well.
+    /// SIGTERM, and waits; returns whether it succeeded.
     pub(crate) fn stop(mut self) -> bool {
         let pid = self.0.id().to_string();
         Command::new("kill").args(["-TERM", &pid]).status().unwrap();
@@ -73,9 +79,9 @@ impl Serving {
     }
 }
 
-impl Place {
+impl TestServer {
     pub(crate) fn new(database: Database) -> Self {
-        // Taken and let go again: the server must come back at the same address.
+        // Released again: a restarted server must have the same address.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { folder: tempfile::tempdir().unwrap(), port, database }
     }
@@ -89,11 +95,11 @@ impl Place {
     }
 
     /// Starts the server and waits until it listens.
-    pub(crate) fn serve(&self) -> Serving {
+    pub(crate) fn serve(&self) -> RunningProcess {
         self.serve_with(&[])
     }
 
-    pub(crate) fn serve_with(&self, more: &[&str]) -> Serving {
+    pub(crate) fn serve_with(&self, more: &[&str]) -> RunningProcess {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("server.log")).unwrap();
         let mut command = program();
         command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{}", self.port)]);
@@ -102,7 +108,7 @@ impl Place {
             command.args(["--database", url]);
         }
         let child = command.args(more).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-        let mut serving = Serving(child);
+        let mut serving = RunningProcess(child);
         let mut line = String::new();
         BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line)
@@ -119,8 +125,8 @@ impl Place {
         serde_json::from_str(&printed(&mut command)).unwrap()
     }
 
-    /// Creates a federation, and a token that lets devices in.
-    pub(crate) fn found(&self, name: &str, arguments: &[&str]) -> PathBuf {
+    /// Creates a federation and an enrolment token.
+    pub(crate) fn create(&self, name: &str, arguments: &[&str]) -> PathBuf {
         let create: Vec<&str> = ["create", name].iter().chain(arguments).copied().collect();
         self.operate(&create);
         let token = self.operate(&["token", name])["token"].as_str().unwrap().to_owned();
@@ -157,31 +163,26 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
-/// What the simulator comes to with the same settings.
+/// The result of the simulator with the same settings.
 pub(crate) struct Simulated {
-    /// Tables by name, their rows with the bias at the end where they have one.
+    /// Tables by name; rows end with the bias if there is one.
     pub(crate) model: Vec<f32>,
     pub(crate) rounds: u64,
-    /// What was spent of differential privacy; null where there is no noise.
+    /// The epsilon spent; null without noise.
     pub(crate) epsilon: Value,
 }
 
 pub(crate) fn simulate(folder: &Path, model: &str, data: &[&str], settings: &[&str]) -> Simulated {
     let out = folder.join("simulated");
     let mut command = program();
-    command
-        .args(["train", "--json", "--quiet", "--model", model, "--out"])
-        .arg(&out)
-        .arg("--data")
-        .args(data);
+    command.args(["train", "--json", "--quiet", "--model", model, "--out"]).arg(&out).arg("--data").args(data);
     settings.iter().for_each(|setting| {
         command.args(["--set", setting]);
     });
     let told: Value = serde_json::from_str(&printed(&mut command)).unwrap();
     let bytes = fs::read(out.join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let mut names: Vec<&str> =
-        tensors.names().iter().filter_map(|name| name.strip_prefix("model.")).collect();
+    let mut names: Vec<&str> = tensors.names().iter().filter_map(|name| name.strip_prefix("model.")).collect();
     names.sort_unstable();
     let of = |name: &str| tensors.tensor(&format!("model.{name}"));
     let is_bias = |name: &str| name.ends_with("bias");
@@ -208,9 +209,9 @@ pub(crate) fn printed(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// Runs a command, expects it to fail, and returns what it complained about.
-pub(crate) fn complaint(command: &mut Command) -> String {
+/// Runs a command, expects it to fail, and returns its error message.
+pub(crate) fn error_of(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
-    assert!(!output.status.success(), "{command:?} went well");
+    assert!(!output.status.success(), "{command:?} succeeded");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,63 +1,52 @@
-//! What operators and owners meet on their way.
+//! The operators' commands.
 
-use crate::common::program;
-use crate::harness::{Database, Place, complaint, printed};
+use crate::harness::{Database, TestServer, error_of, printed, program};
 use serde_json::Value;
 
 const TOWN: &str = "synth:town:users=50";
 
 #[test]
-fn a_federation_is_paused_resumed_and_outlives_its_server() {
-    let place = Place::new(Database::Sqlite);
-    let serving = place.serve();
-    let create = [
-        "--model",
-        "fcf",
-        "--catalog-of",
-        TOWN,
-        "--devices",
-        "50",
-        "--rounds",
-        "3",
-        "--check-in-seconds",
-        "0",
-    ];
-    place.found("town", &create);
-    assert_eq!(place.operate(&["pause", "town"])["state"], "paused");
-    assert!(serving.stop(), "a server that is asked to end ends well");
-    let _serving = place.serve();
-    assert_eq!(place.operate(&["show", "town"])["state"], "paused");
-    let waiting = printed(&mut place.fleet("town", &["--data", TOWN, "--seconds", "1"]));
+fn federation_pauses_resumes_and_survives_restarts() {
+    let server = TestServer::new(Database::Sqlite);
+    let serving = server.serve();
+    let create =
+        ["--model", "fcf", "--catalog-of", TOWN, "--devices", "50", "--rounds", "3", "--check-in-seconds", "0"];
+    server.create("town", &create);
+    assert_eq!(server.operate(&["pause", "town"])["state"], "paused");
+    assert!(serving.stop(), "SIGTERM ends the server");
+    let _serving = server.serve();
+    assert_eq!(server.operate(&["show", "town"])["state"], "paused");
+    let waiting = printed(&mut server.fleet("town", &["--data", TOWN, "--seconds", "0.3"]));
     let told: Value = serde_json::from_str(&waiting).unwrap();
     assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (Some(50), Some(0)));
-    assert_eq!(place.operate(&["resume", "town"])["state"], "running");
-    let told: Value = serde_json::from_str(&printed(&mut place.fleet("town", &["--data", TOWN]))).unwrap();
+    assert_eq!(server.operate(&["resume", "town"])["state"], "running");
+    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &["--data", TOWN]))).unwrap();
     assert_eq!((told["updates"].as_u64(), told["version"].as_u64()), (Some(150), Some(3)));
-    assert_eq!(place.operate(&["list"])["federations"].as_array().unwrap().len(), 1);
-    assert!(place.log().contains("finished"));
+    assert_eq!(server.operate(&["list"])["federations"].as_array().unwrap().len(), 1);
+    assert!(server.log().contains("finished"));
 }
 
 #[test]
-fn what_is_wrong_is_said_in_words() {
-    let place = Place::new(Database::Sqlite);
-    let url = place.url();
-    let token = place.path("token");
+fn errors_name_the_cause() {
+    let server = TestServer::new(Database::Sqlite);
+    let url = server.url();
+    let token = server.path("token");
     std::fs::write(&token, "svo_not-a-token\n").unwrap();
     let with = |arguments: &[&str]| {
         let mut command = program();
         command.args(arguments).args(["--server", &url, "--token-file"]).arg(&token);
-        complaint(&mut command)
+        error_of(&mut command)
     };
     assert!(with(&["federation", "list"]).contains("does not answer"));
-    let _serving = place.serve();
+    let _serving = server.serve();
     assert!(with(&["federation", "list"]).contains("bad-credential"));
     let wrong = with(&["fleet", "--federation", "films", "--data", TOWN]);
     assert!(wrong.contains("no-federation"), "{wrong}");
-    let admin = place.path("server/admin.token");
+    let admin = server.path("server/admin.token");
     let create = |arguments: &[&str]| {
         let mut command = program();
         command.args(["federation", "create", "town", "--catalog-of", TOWN, "--server", &url]);
-        complaint(command.args(arguments).arg("--token-file").arg(&admin))
+        error_of(command.args(arguments).arg("--token-file").arg(&admin))
     };
     assert!(create(&["--model", "fpl"]).contains("setting triples must be given"));
     assert!(create(&["--model", "fpl", "--set", "pi=0.5"]).contains("owners' to choose"));
@@ -66,11 +55,11 @@ fn what_is_wrong_is_said_in_words() {
 }
 
 #[test]
-fn a_second_server_on_the_same_record_is_turned_away() {
-    let place = Place::new(Database::Sqlite);
-    let _serving = place.serve();
+fn rejects_a_second_server_on_the_same_database() {
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
     let mut other = program();
-    other.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(place.path("server"));
-    let wrong = complaint(&mut other);
+    other.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(server.path("server"));
+    let wrong = error_of(&mut other);
     assert!(wrong.contains("in use by another server"), "{wrong}");
 }

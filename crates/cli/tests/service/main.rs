@@ -1,8 +1,7 @@
 //! Server, operators and devices as real processes over real sockets.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod crash;
+mod device_owner;
 mod dropouts;
 mod equality;
 mod harness;

@@ -1,7 +1,6 @@
-//! What a server keeps of uploads is what an audit needs, and no more.
+//! Retained uploads: what an audit needs, and no more.
 
-use crate::common::program;
-use crate::harness::{Database, Place, complaint, printed};
+use crate::harness::{Database, TestServer, error_of, printed, program};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
@@ -20,26 +19,26 @@ fn audit(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&mut command)).unwrap()
 }
 
-/// The server is killed again and again meanwhile: no round's uploads are missing, and none are half there.
+/// The server is killed several times: no round's uploads are missing or incomplete.
 #[test]
-fn what_is_kept_shows_an_audit_what_the_simulator_shows_it() {
+fn audit_of_retained_uploads_equals_audit_of_the_simulator() {
     let simulated = audit(&[&["--model", "fpl"], &settings()[..]].concat());
-    let place = Place::new(Database::Sqlite);
-    let mut serving = place.serve();
+    let server = TestServer::new(Database::Sqlite);
+    let mut serving = server.serve();
     let rounds = simulated["rounds"].as_u64().unwrap().to_string();
     let create = ["--model", "fpl", "--catalog-of", TOWN, "--devices", "80", "--check-in-seconds", "0"];
     let create = [&create[..], &settings(), &["--record-uploads", "--rounds", &rounds]].concat();
-    place.found("town", &create);
-    let owners = place.path("owners.tsv");
-    let mut fleet = place.fleet("town", &["--data", TOWN, "--devices-out", owners.to_str().unwrap()]);
+    server.create("town", &create);
+    let owners = server.path("owners.tsv");
+    let mut fleet = server.fleet("town", &["--data", TOWN, "--devices-out", owners.to_str().unwrap()]);
     let fleet = fleet.stdout(Stdio::null()).spawn().unwrap();
     for pause in [900, 150, 80, 240, 130] {
         std::thread::sleep(Duration::from_millis(pause));
         serving.kill();
-        serving = place.serve();
+        serving = server.serve();
     }
     assert!(fleet.wait_with_output().unwrap().status.success(), "the fleet failed");
-    let folder = place.path("server/uploads/town");
+    let folder = server.path("server/uploads/town");
     let kept = audit(&["--uploads", folder.to_str().unwrap(), "--devices", owners.to_str().unwrap()]);
     for what in ["rounds", "uploads", "people", "attacks", "over_rounds"] {
         assert_eq!(kept[what], simulated[what], "{what}");
@@ -53,48 +52,47 @@ fn what_is_kept_shows_an_audit_what_the_simulator_shows_it() {
 }
 
 #[test]
-fn owners_are_told_may_refuse_and_take_their_uploads_along() {
-    let place = Place::new(Database::Sqlite);
-    let _serving = place.serve();
-    let create = ["--model", "fcf", "--catalog-of", TOWN, "--set", "factors=2", "--set", "deadline=2"];
-    place.found("town", &[&create[..], &["--record-uploads", "--check-in-seconds", "0"]].concat());
-    fs::write(place.path("history.tsv"), "item\n1\n2\n3\n").unwrap();
+fn owners_see_retention_can_decline_it_and_withdrawal_deletes_uploads() {
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
+    let create = ["--model", "fcf", "--catalog-of", TOWN, "--set", "factors=2", "--set", "deadline=1"];
+    server.create("town", &[&create[..], &["--record-uploads", "--check-in-seconds", "0"]].concat());
+    fs::write(server.path("history.tsv"), "item\n1\n2\n3\n").unwrap();
     let device = |arguments: &[&str]| {
         let mut command = program();
-        command.arg("device").args(arguments).arg("--store").arg(place.path("device"));
+        command.arg("device").args(arguments).arg("--store").arg(server.path("device"));
         printed(&mut command)
     };
-    let (url, token) = (place.url(), place.path("enrol.token"));
-    let history = place.path("history.tsv");
+    let (url, token) = (server.url(), server.path("enrol.token"));
+    let history = server.path("history.tsv");
     let enrol = ["enrol", "--server", &url, "--federation", "town", "--token-file", token.to_str().unwrap()];
     let told = device(&[&enrol[..], &["--history", history.to_str().unwrap()]].concat());
-    assert!(told.contains("the server keeps every one of them, for an audit"), "{told}");
+    assert!(told.contains("the server retains all of them for an audit"), "{told}");
     device(&["policy", "--refuse", "kept-uploads"]);
     let refused = device(&["run", "--once"]);
     assert!(refused.contains("\"kept-uploads\" is not wanted"), "{refused}");
-    let kept = place.path("server/uploads/town");
+    let kept = server.path("server/uploads/town");
     assert!(!kept.exists());
-    // All of it shown: of three likes, half of them by a secret of the device's, one device in eight shows none.
+    // With pi = 0.5, one device in eight would use none of its three items.
     device(&["policy", "--no-refuse", "kept-uploads", "--pi", "1"]);
     while !kept.join("round-0000000001").exists() && fs::read_dir(&kept).map_or(0, Iterator::count) == 0 {
         device(&["run", "--once"]);
     }
-    assert!(device(&["status"]).contains("the server says that it keeps them"));
+    assert!(device(&["status"]).contains("the server retains them"));
     device(&["withdraw"]);
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 0);
 }
 
 #[test]
-fn uploads_that_say_nothing_or_belong_to_nobody_are_not_kept() {
-    let place = Place::new(Database::Sqlite);
-    let _serving = place.serve();
-    for (setting, why) in [("seal=secagg", "updates are sealed"), ("anonymous=true", "could not be deleted")]
-    {
+fn rejects_retention_of_sealed_and_anonymous_uploads() {
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
+    for (setting, why) in [("seal=secagg", "updates are sealed"), ("anonymous=true", "could not be deleted")] {
         let mut command = program();
         command.args(["federation", "create", "town", "--model", "fcf", "--catalog-of", TOWN]);
         command.args(["--set", "cohort=50", "--devices", "80", "--set", setting, "--record-uploads"]);
-        command.args(["--server", &place.url(), "--token-file"]).arg(place.path("server/admin.token"));
-        let wrong = complaint(&mut command);
+        command.args(["--server", &server.url(), "--token-file"]).arg(server.path("server/admin.token"));
+        let wrong = error_of(&mut command);
         assert!(wrong.contains("record_uploads") && wrong.contains(why), "{wrong}");
     }
 }

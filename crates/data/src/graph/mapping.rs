@@ -1,45 +1,45 @@
-//! Which entity of the graph each item is.
+//! The mapping of items to entities of the graph.
 
-use super::GraphNotes;
-use super::source::Source;
-use super::triples::{Faults, rows};
+use super::GraphReport;
+use super::source::{Content, Source};
+use super::triples::{BadLineHandler, rows};
 use super::vocabulary::Vocabulary;
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::intern::Interner;
 use rustc_hash::FxHashSet;
 use sottovoce_core::Catalog;
 
-/// The town's places are named so.
+/// The prefix of the town's places.
 const TOWN: &str = "http://town.example/place/";
 
 /// The items of a catalog by their ids.
 pub(super) struct Items {
     ids: Interner,
-    /// Ids that are asked for and not there.
-    strangers: FxHashSet<String>,
+    /// Ids that are not in the catalog.
+    unknown: FxHashSet<String>,
 }
 
 impl Items {
-    pub(super) fn of(catalog: &Catalog) -> Result<Self, DataError> {
+    pub(super) fn of(catalog: &Catalog) -> Result<Self> {
         let mut ids = Interner::default();
         for id in catalog.ids.iter() {
-            let too_large = |_| DataError::TooLarge { file: "catalog".to_owned(), what: "item ids" };
+            let too_large = |_| DataError::TooLarge("catalog".to_owned(), "item ids");
             ids.number(id.as_bytes()).map_err(too_large)?;
         }
-        Ok(Self { ids, strangers: FxHashSet::default() })
+        Ok(Self { ids, unknown: FxHashSet::default() })
     }
 
-    /// The item of an id; others are remembered as strangers.
+    /// The item of an id; unknown ids are counted.
     pub(super) fn find(&mut self, id: &str) -> Option<u32> {
-        let found = self.ids.known(id.as_bytes());
-        if found.is_none() && !self.strangers.contains(id) {
-            self.strangers.insert(id.to_owned());
+        let found = self.ids.get(id.as_bytes());
+        if found.is_none() && !self.unknown.contains(id) {
+            self.unknown.insert(id.to_owned());
         }
         found
     }
 
-    pub(super) fn strangers(&self) -> usize {
-        self.strangers.len()
+    pub(super) fn unknown(&self) -> usize {
+        self.unknown.len()
     }
 }
 
@@ -53,15 +53,15 @@ pub(super) fn roots(
     base: &str,
     items: &mut Items,
     vocabulary: &mut Vocabulary<'_>,
-    (skip, notes): (bool, &mut GraphNotes),
-) -> Result<Roots, DataError> {
+    (skip, report): (bool, &mut GraphReport),
+) -> Result<Roots> {
     let mut roots = Roots::new();
     let mut mapped = false;
     for source in sources {
-        let Source::Mapping(place, columns) = source else { continue };
+        let Source::File(file, Content::Mapping(columns)) = source else { continue };
         mapped = true;
-        let mut faults = Faults { skip, notes };
-        rows(place, *columns, ["item", "entity"], &mut faults, &mut |[id, entity], _| {
+        let mut bad_lines = BadLineHandler { skip, report };
+        rows(file, *columns, ["item", "entity"], &mut bad_lines, &mut |[id, entity], _| {
             if let Some(item) = items.find(id) {
                 roots.push((item, vocabulary.node(entity)?));
             }
@@ -69,7 +69,7 @@ pub(super) fn roots(
         })?;
     }
     let town = sources.iter().any(|source| matches!(source, Source::Town(_)));
-    let triples = sources.iter().any(|source| matches!(source, Source::Triples(..)));
+    let triples = sources.iter().any(|source| matches!(source, Source::File(_, Content::Triples(_))));
     for (named, base) in [(town, TOWN), (triples && !mapped, base)] {
         if !named {
             continue;

@@ -1,9 +1,9 @@
-//! Knowledge graphs: what is known of the items beside who met them.
+//! Knowledge graphs: features of the items from statements about them.
 //!
 //! A graph is a set of statements, subject -predicate-> object. [`read_graph`] finds the items of a catalog in it, walks up
 //! to `hops` statements away from each and makes a feature of each chain of predicates together with what it leads to.
-//! Auxiliary predicates and features of very few items are left out. Files are gone through once for each hop, and only
-//! what can be reached is held.
+//! Auxiliary predicates and features of very few items are dropped. Files are read once for each hop, and only statements
+//! within reach are held in memory.
 //!
 //! Statements come from N-Triples, Turtle or tab-separated files; beside them there are mappings from items to entities,
 //! and files that list items' features outright. A catalog's own categories are a graph of one hop (`categories`), and
@@ -11,73 +11,66 @@
 //!
 //! ```
 //! use sottovoce_core::Catalog;
-//! use sottovoce_data::{GraphPlan, LoadOptions, graph_of_bytes};
+//! use sottovoce_data::{GraphConfig, LoadOptions, graph_of_bytes};
 //! let text = b"item\tpredicate\tobject\n7\tdirector\tFellini\n9\tdirector\tFellini\n9\tgenre\tdrama\n";
 //! let catalog = Catalog::of_ids(["7", "8", "9"].into_iter().collect());
-//! let plan = GraphPlan { least_items: 2, ..GraphPlan::default() };
-//! let (facts, notes) = graph_of_bytes(&plan, &[("facts.tsv", text)], &catalog, &LoadOptions::default())?;
+//! let plan = GraphConfig { least_items: 2, ..GraphConfig::default() };
+//! let (facts, report) = graph_of_bytes(&plan, &[("facts.tsv", text)], &catalog, &LoadOptions::default())?;
 //! assert_eq!((facts.name(0).as_str(), facts.items_with(0).to_vec()), ("director: Fellini", vec![0, 2]));
-//! assert_eq!((notes.linked, notes.rare), (2, 1));
+//! assert_eq!((report.linked, report.rare), (2, 1));
 //! # Ok::<(), sottovoce_data::DataError>(())
 //! ```
 
-mod about;
-mod explore;
-mod gather;
-mod listed;
+mod describe;
+mod display_names;
+mod extraction;
+mod feature_files;
 mod mapping;
 mod source;
+mod traversal;
 mod triples;
 mod vocabulary;
-mod words;
 
-pub use about::{FactsDescription, Frequent, describe_facts};
+pub use describe::{FactsDescription, Frequent, describe_facts};
 
-use crate::error::DataError;
+use crate::error::{DataError, Result};
 use crate::files::Files;
 use crate::load::LoadOptions;
-use gather::Gathering;
+use extraction::FeatureExtraction;
 use serde::Serialize;
 use sottovoce_core::{Catalog, Facts};
-use source::{Place, Source};
+use source::{GraphFile, Source};
 
-/// Predicates that say nothing of an item's content; by their local names.
+/// Predicates without information about an item's content, by their local names.
+#[rustfmt::skip]
 pub const AUXILIARY: &[&str] = &[
-    "wikiPageWikiLink",
-    "sameAs",
-    "type",
-    "hypernym",
-    "seeAlso",
-    "wordnet_type",
-    "wikiPageExternalLink",
-    "thumbnail",
-    "wasDerivedFrom",
-    "wikiPageUsesTemplate",
+    "wikiPageWikiLink", "sameAs", "type", "hypernym", "seeAlso", "wordnet_type", "wikiPageExternalLink",
+    "thumbnail", "wasDerivedFrom", "wikiPageUsesTemplate",
 ];
 
-/// Which graph, and what is kept of it.
+/// Which graph to read, and which features to extract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GraphPlan {
+pub struct GraphConfig {
     /// Files, or `categories`, or `town`. `mapping=FILE`, `triples=FILE`, `features=FILE` and `predicates=FILE` say what a
     /// file holds where its first line does not.
     pub sources: Vec<String>,
-    /// How many statements away from an item is looked, from 1 to 4.
+    /// Maximum distance from an item in statements, from 1 to 4.
     pub hops: u8,
-    /// Features of fewer items are left out.
+    /// Features of fewer items are dropped.
     pub least_items: usize,
-    /// Features with one of these predicates are left out: as the graph writes it, or its local name.
+    /// Features with one of these predicates are dropped: as the graph writes it, or its local name.
     pub drop: Vec<String>,
     /// Whether statements are followed from object to subject as well.
     pub inverse: bool,
-    /// What stands before an item's id in its entity's name, where no mapping does.
+    /// Prefix of an item's id in its entity's name, where there is no mapping.
     pub base: String,
-    /// Whether the graph comes before cleaning: the items that have a feature are counted over the whole set, and items of
-    /// which nothing is known are left out of it.
+    /// Whether the graph is read before cleaning: features are counted over the whole set, and items without features are
+    /// dropped from it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub first: bool,
 }
 
-impl Default for GraphPlan {
+impl Default for GraphConfig {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
@@ -91,32 +84,32 @@ impl Default for GraphPlan {
     }
 }
 
-/// What was met while a graph was read.
+/// What was read, skipped and dropped while reading a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct GraphNotes {
+pub struct GraphReport {
     /// The files that were read.
     pub files: Vec<String>,
     /// Statements in them.
     pub statements: u64,
-    /// Statements that were held, being within reach of an item.
+    /// Statements within reach of an item.
     pub within_reach: u64,
-    /// Items that the graph knows.
+    /// Items with features.
     pub linked: usize,
-    /// Items of mappings and feature files that the catalog does not have.
+    /// Items of mappings and feature files that are not in the catalog.
     pub strangers: usize,
-    /// Facts left out for their predicate.
+    /// Facts dropped for their predicate.
     pub auxiliary: u64,
-    /// Features left out because fewer items have them than asked for.
+    /// Features dropped because too few items have them.
     pub rare: usize,
     /// Bad lines that were skipped on request.
     pub skipped: u64,
-    /// The first of them, in words.
+    /// The first of them.
     pub examples: Vec<String>,
 }
 
-impl GraphNotes {
-    /// What people should know of it, a sentence each.
-    pub fn lines(&self, facts: &Facts) -> Vec<String> {
+impl GraphReport {
+    /// Messages for users, one sentence each.
+    pub fn messages(&self, facts: &Facts) -> Vec<String> {
         let mut lines = vec![format!(
             "the graph knows {} of {} items by {} features",
             self.linked,
@@ -131,59 +124,53 @@ impl GraphNotes {
     }
 }
 
-/// Most hops that can be asked for: beyond, everything is near everything.
+/// Maximum number of hops: beyond, everything is near everything.
 pub const MOST_HOPS: u8 = 4;
 
 /// Reads a graph for a catalog; `data` names the data set, whose town it may be.
 ///
 /// # Errors
-/// If a file is not there, cannot be told, or has a bad line that is not to be skipped; if nothing is asked for.
+/// If a file does not exist, is not recognised, or has a bad line that is not to be skipped; if there is no source.
 pub fn read_graph(
-    plan: &GraphPlan,
+    plan: &GraphConfig,
     data: &str,
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphNotes), DataError> {
-    let found: Result<Vec<Source<'_>>, DataError> =
-        plan.sources.iter().map(|text| Source::find(text, data, options)).collect();
+) -> Result<(Facts, GraphReport)> {
+    let found: Result<Vec<Source<'_>>> = plan.sources.iter().map(|text| Source::find(text, data, options)).collect();
     gather(plan, &found?, catalog, options)
 }
 
-/// The same from named contents instead of files; their names may say what they hold as in [`GraphPlan::sources`].
+/// Reads a graph from bytes in memory; names may state the content as in [`GraphConfig::sources`].
 ///
 /// # Errors
 /// As [`read_graph`].
 pub fn graph_of_bytes(
-    plan: &GraphPlan,
+    plan: &GraphConfig,
     files: &[(&str, &[u8])],
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphNotes), DataError> {
-    let one = |(name, _): &(&str, &[u8])| {
-        Source::open(Place { files: Files::Memory(files), file: (*name).to_owned() })
-    };
-    let found: Result<Vec<Source<'_>>, DataError> = files.iter().map(one).collect();
+) -> Result<(Facts, GraphReport)> {
+    let one =
+        |(name, _): &(&str, &[u8])| Source::open(GraphFile { files: Files::Memory(files), name: (*name).to_owned() });
+    let found: Result<Vec<Source<'_>>> = files.iter().map(one).collect();
     gather(plan, &found?, catalog, options)
 }
 
 fn gather(
-    plan: &GraphPlan,
+    plan: &GraphConfig,
     sources: &[Source<'_>],
     catalog: &Catalog,
     options: &LoadOptions,
-) -> Result<(Facts, GraphNotes), DataError> {
-    let wrong = |what, text: String, expected: &str| DataError::Specification {
-        what,
-        text,
-        expected: expected.to_owned(),
-    };
+) -> Result<(Facts, GraphReport)> {
+    let wrong = |what, text: String, expected: &str| DataError::Specification(what, text, expected.to_owned());
     if !(1..=MOST_HOPS).contains(&plan.hops) {
         return Err(wrong("hops", plan.hops.to_string(), "a number from 1 to 4"));
     }
     if sources.is_empty() {
         return Err(wrong("graph", String::new(), "files, `categories` or `town`"));
     }
-    Gathering::new(plan, catalog, options).run(sources)
+    FeatureExtraction::new(plan, catalog, options).run(sources)
 }
 
 #[cfg(test)]

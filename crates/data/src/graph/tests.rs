@@ -5,13 +5,13 @@ fn catalog(ids: &[&str]) -> Catalog {
     Catalog::of_ids(ids.iter().copied().collect::<Names>())
 }
 
-fn read(plan: &GraphPlan, files: &[(&str, &str)], ids: &[&str]) -> Result<(Facts, GraphNotes), DataError> {
+fn read(plan: &GraphConfig, files: &[(&str, &str)], ids: &[&str]) -> Result<(Facts, GraphReport), DataError> {
     let files: Vec<(&str, &[u8])> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
     graph_of_bytes(plan, &files, &catalog(ids), &LoadOptions::default())
 }
 
-fn all(hops: u8) -> GraphPlan {
-    GraphPlan { hops, least_items: 1, ..GraphPlan::default() }
+fn all(hops: u8) -> GraphConfig {
+    GraphConfig { hops, least_items: 1, ..GraphConfig::default() }
 }
 
 fn of(facts: &Facts, item: usize) -> Vec<String> {
@@ -33,12 +33,12 @@ const MAPPING: &str = "item\tdbpedia_uri\tsource\n7\thttp://e.example/heat\tx\n8
 #[test]
 fn turtle_is_walked_hop_by_hop_from_the_items_of_a_mapping() {
     let files = [("graph.ttl", TURTLE), ("map.tsv", MAPPING)];
-    let (facts, notes) = read(&all(2), &files, &["7", "8", "9"]).unwrap();
+    let (facts, report) = read(&all(2), &files, &["7", "8", "9"]).unwrap();
     assert_eq!(of(&facts, 0), ["director: mann", "director > born in: chicago"]);
     assert_eq!(of(&facts, 1), [""; 0]);
     assert_eq!(of(&facts, 2), ["country: USA", "director: Joe Johnston", "director > born in: austin"]);
-    assert_eq!((notes.linked, notes.strangers, notes.auxiliary), (2, 1, 2));
-    assert_eq!(notes.statements, 11);
+    assert_eq!((report.linked, report.strangers, report.auxiliary), (2, 1, 2));
+    assert_eq!(report.statements, 11);
     let (far, _) = read(&all(3), &files, &["7"]).unwrap();
     assert_eq!(of(&far, 0).last().map(String::as_str), Some("director > born in > state: illinois"));
     assert_eq!((0..3).map(|feature| far.hops(feature)).collect::<Vec<_>>(), [1, 2, 3]);
@@ -59,7 +59,7 @@ fn the_order_of_files_and_statements_does_not_matter() {
 #[test]
 fn statements_are_followed_backwards_on_request() {
     let text = "subject\tpredicate\tobject\nx\tdirector\tp\ny\tdirector\tp\ny\tgenre\tg\n";
-    let plan = GraphPlan { inverse: true, ..all(2) };
+    let plan = GraphConfig { inverse: true, ..all(2) };
     let (facts, _) = read(&plan, &[("graph.tsv", text)], &["x", "y"]).unwrap();
     // That an item has a director in common with itself is no fact.
     assert_eq!(of(&facts, 0), ["director: p", "director > director of: y"]);
@@ -80,9 +80,9 @@ fn tables_of_many_makes_are_told_apart() {
     let predicates = "predicate_chain\tpredicate_id\thops\nhttp://e/genre~http://e/partOf\t0\t2\nhttp://e/genre\t1\t1\n\
         http://e/sameAs\t2\t1\n";
     let files = [("f.tsv", features), ("p.tsv", predicates)];
-    let (facts, notes) = read(&all(2), &files, &["1"]).unwrap();
+    let (facts, report) = read(&all(2), &files, &["1"]).unwrap();
     assert_eq!(of(&facts, 0), ["genre: 5", "genre > part of: 4"]);
-    assert_eq!(notes.auxiliary, 1);
+    assert_eq!(report.auxiliary, 1);
     let (near, _) = read(&all(1), &files, &["1"]).unwrap();
     assert_eq!(of(&near, 0), ["genre: 5"]);
 }
@@ -90,19 +90,19 @@ fn tables_of_many_makes_are_told_apart() {
 #[test]
 fn without_a_mapping_items_are_found_by_name() {
     let nt = "<http://e.example/7> <http://e.example/in> <http://e.example/Rome> .\n";
-    let plan = GraphPlan { base: "http://e.example/".to_owned(), ..all(1) };
+    let plan = GraphConfig { base: "http://e.example/".to_owned(), ..all(1) };
     assert_eq!(read(&plan, &[("g.nt", nt)], &["6", "7"]).unwrap().0.of(1).to_vec(), [0]);
 }
 
 #[test]
 fn features_of_few_items_are_left_out_and_counted() {
     let text = "item\tpredicate\tobject\n1\tp\ta\n2\tp\ta\n2\tp\ta\n3\tp\tb\n3\tp\tb\n";
-    let plan = GraphPlan { least_items: 2, ..GraphPlan::default() };
-    let (facts, notes) = read(&plan, &[("f.tsv", text)], &["1", "2", "3"]).unwrap();
-    assert_eq!((facts.features(), facts.len(), notes.rare, notes.linked), (1, 2, 1, 2));
+    let plan = GraphConfig { least_items: 2, ..GraphConfig::default() };
+    let (facts, report) = read(&plan, &[("f.tsv", text)], &["1", "2", "3"]).unwrap();
+    assert_eq!((facts.features(), facts.len(), report.rare, report.linked), (1, 2, 1, 2));
     let text = "subject\tpredicate\tobject\n1\tp\ta\n2\tp\ta\n3\tp\tb\n3\tp\tb\na\tq\tc\n";
-    let (facts, notes) = read(&plan, &[("g.tsv", text)], &["1", "2", "3"]).unwrap();
-    assert_eq!((facts.features(), facts.len(), notes.rare), (2, 4, 1));
+    let (facts, report) = read(&plan, &[("g.tsv", text)], &["1", "2", "3"]).unwrap();
+    assert_eq!((facts.features(), facts.len(), report.rare), (2, 4, 1));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn categories_are_a_graph() {
     categories.push([1]);
     categories.push([0, 1]);
     let with = Catalog { categories: Some(categories), ..catalog(&["a", "b"]) };
-    let plan = GraphPlan { sources: vec!["categories".to_owned()], ..all(1) };
+    let plan = GraphConfig { sources: vec!["categories".to_owned()], ..all(1) };
     let (facts, _) = read_graph(&plan, "", &with, &LoadOptions::default()).unwrap();
     assert_eq!(of(&facts, 1), ["category: comedy", "category: drama"]);
     let without = read_graph(&plan, "", &catalog(&["a"]), &LoadOptions::default());
@@ -122,9 +122,9 @@ fn categories_are_a_graph() {
 fn the_town_knows_its_places() {
     let data = "synth:town:users=60";
     let set = crate::load(data, &LoadOptions::default()).unwrap();
-    let plan = GraphPlan { sources: vec!["town".to_owned()], ..GraphPlan::default() };
-    let (facts, notes) = read_graph(&plan, data, &set.interactions.catalog, &LoadOptions::default()).unwrap();
-    assert_eq!(notes.linked, set.interactions.catalog.len());
+    let plan = GraphConfig { sources: vec!["town".to_owned()], ..GraphConfig::default() };
+    let (facts, report) = read_graph(&plan, data, &set.interactions.catalog, &LoadOptions::default()).unwrap();
+    assert_eq!(report.linked, set.interactions.catalog.len());
     let about = describe_facts(&facts);
     assert!(about.by_hops.len() == 2 && about.by_hops.iter().all(|&count| count > 5), "{about:?}");
     assert!(about.items_of_feature[0] >= 10 && about.most_of_item >= 6, "{about:?}");
@@ -155,11 +155,11 @@ fn bad_lines_are_named_or_skipped_and_counted() {
     let skip = LoadOptions { skip_bad: true, ..LoadOptions::default() };
     let text = format!("{header}a\tp\t\na\tp\tb\n\tp\tb\n");
     let files = [("g.tsv", text.as_bytes())];
-    let (facts, notes) = graph_of_bytes(&all(2), &files, &catalog(&["a"]), &skip).unwrap();
-    assert_eq!((facts.len(), notes.skipped, notes.examples.len()), (1, 2, 2));
+    let (facts, report) = graph_of_bytes(&all(2), &files, &catalog(&["a"]), &skip).unwrap();
+    assert_eq!((facts.len(), report.skipped, report.examples.len()), (1, 2, 2));
     let none = read_graph(&all(0), "", &catalog(&["a"]), &skip).unwrap_err().to_string();
     assert!(none.contains("hops"), "{none}");
-    let plan = GraphPlan { sources: vec!["not-there.nt".to_owned()], ..all(1) };
+    let plan = GraphConfig { sources: vec!["not-there.nt".to_owned()], ..all(1) };
     let message = read_graph(&plan, "", &catalog(&["a"]), &skip).unwrap_err().to_string();
     assert!(message.contains("not-there.nt: no such file"), "{message}");
 }

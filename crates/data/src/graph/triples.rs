@@ -1,8 +1,8 @@
-//! Statements and rows of the files of a graph, one after the other.
+//! Streaming the statements and rows of graph files.
 
-use super::GraphNotes;
-use super::source::{Columns, Place, Syntax};
-use crate::error::{BadLine, DataError, shorten};
+use super::GraphReport;
+use super::source::{Columns, GraphFile, Syntax};
+use crate::error::{BadLine, DataError, Result, shorten};
 use crate::fields::{Delimiter, Fields};
 use crate::lines::Lines;
 use crate::text;
@@ -15,71 +15,60 @@ pub(super) struct Statement<'a> {
     pub(super) subject: &'a str,
     pub(super) predicate: &'a str,
     pub(super) object: &'a str,
-    /// The language of an object that is text; `None` for one that is a thing, about which there may be more statements.
+    /// The language of an object that is text; `None` for a resource, about which there may be more statements.
     pub(super) literal: Option<&'a str>,
 }
 
-/// What is done with bad lines.
-pub(super) struct Faults<'n> {
+/// Skips and counts bad lines, or makes them errors.
+pub(super) struct BadLineHandler<'n> {
     pub(super) skip: bool,
-    pub(super) notes: &'n mut GraphNotes,
+    pub(super) report: &'n mut GraphReport,
 }
 
-/// How many bad lines are told in full.
+/// How many bad lines are reported in full.
 const EXAMPLES: usize = 5;
 
-impl Faults<'_> {
+impl BadLineHandler<'_> {
     /// Counts a bad line, or makes it an error.
-    pub(super) fn meet(&mut self, bad: BadLine) -> Result<(), DataError> {
+    pub(super) fn handle(&mut self, bad: BadLine) -> Result<()> {
         if !self.skip {
             return Err(DataError::BadLine(Box::new(bad)));
         }
-        self.notes.skipped += 1;
-        if self.notes.examples.len() < EXAMPLES {
-            self.notes.examples.push(bad.to_string());
+        self.report.skipped += 1;
+        if self.report.examples.len() < EXAMPLES {
+            self.report.examples.push(bad.to_string());
         }
         Ok(())
     }
 }
 
-/// Goes through the statements of a file.
+/// Visits the statements of a file.
 pub(super) fn each(
-    place: &Place<'_>,
+    file: &GraphFile<'_>,
     syntax: Syntax,
-    faults: &mut Faults<'_>,
-    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+    bad_lines: &mut BadLineHandler<'_>,
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<()>,
+) -> Result<()> {
     let columns = match syntax {
         Syntax::Table(columns) => columns,
         _ => {
-            let bytes = BufReader::with_capacity(64 << 10, place.files.open(&place.file)?);
-            return each_rdf(&place.label(), syntax, bytes, faults, visit);
+            let bytes = BufReader::with_capacity(64 << 10, file.open()?);
+            return each_rdf(&file.label(), syntax, bytes, bad_lines, visit);
         }
     };
-    rows(
-        place,
-        columns,
-        ["subject", "predicate", "object"],
-        faults,
-        &mut |[subject, predicate, object], _| {
-            visit(&Statement {
-                subject: bare(subject),
-                predicate: bare(predicate),
-                object: bare(object),
-                literal: None,
-            })
-        },
-    )
+    rows(file, columns, ["subject", "predicate", "object"], bad_lines, &mut |[subject, predicate, object], _| {
+        visit(&Statement { subject: bare(subject), predicate: bare(predicate), object: bare(object), literal: None })
+    })
 }
 
-/// Goes through N-Triples or Turtle.
+/// Visits the statements of N-Triples or Turtle.
 pub(super) fn each_rdf(
     label: &str,
     syntax: Syntax,
     bytes: impl Read,
-    faults: &mut Faults<'_>,
-    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+    bad_lines: &mut BadLineHandler<'_>,
+    visit: &mut dyn FnMut(&Statement<'_>) -> Result<()>,
+) -> Result<()> {
     let parsed: Box<dyn Iterator<Item = Result<Triple, TurtleParseError>>> = match syntax {
         Syntax::Turtle => Box::new(TurtleParser::new().for_reader(bytes)),
         _ => Box::new(NTriplesParser::new().for_reader(bytes)),
@@ -90,7 +79,7 @@ pub(super) fn each_rdf(
             Err(TurtleParseError::Io(error)) => return Err(DataError::io(label, error)),
             Err(TurtleParseError::Syntax(error)) => {
                 let at = error.location().start;
-                faults.meet(BadLine {
+                bad_lines.handle(BadLine {
                     file: label.to_owned(),
                     line: at.line + 1,
                     field: "statement",
@@ -103,10 +92,7 @@ pub(super) fn each_rdf(
     Ok(())
 }
 
-fn of_triple(
-    triple: &Triple,
-    visit: &mut dyn FnMut(&Statement<'_>) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+fn of_triple(triple: &Triple, visit: &mut dyn FnMut(&Statement<'_>) -> Result<()>) -> Result<()> {
     let subject = match &triple.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str(),
         NamedOrBlankNode::BlankNode(node) => node.as_str(),
@@ -119,24 +105,24 @@ fn of_triple(
     visit(&Statement { subject, predicate: triple.predicate.as_str(), object, literal })
 }
 
-/// Without the brackets that some tables keep around addresses.
+/// Without the angle brackets that some tables put around IRIs.
 fn bare(text: &str) -> &str {
     text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text)
 }
 
-/// Is told the columns asked for and the line's number.
-type Visit<'v, const N: usize> = dyn FnMut([&str; N], u64) -> Result<(), DataError> + 'v;
+/// Receives the columns asked for and the line's number.
+type Visit<'v, const N: usize> = dyn FnMut([&str; N], u64) -> Result<()> + 'v;
 
-/// Goes through some columns of a tab-separated file, none of which may be empty.
+/// Visits some columns of a tab-separated file, none of which may be empty.
 pub(super) fn rows<const N: usize>(
-    place: &Place<'_>,
+    file: &GraphFile<'_>,
     columns: Columns<N>,
     names: [&'static str; N],
-    faults: &mut Faults<'_>,
+    bad_lines: &mut BadLineHandler<'_>,
     visit: &mut Visit<'_, N>,
-) -> Result<(), DataError> {
-    let label = place.label();
-    let mut lines = Lines::new(place.files.open(&place.file)?);
+) -> Result<()> {
+    let label = file.label();
+    let mut lines = Lines::new(file.open()?);
     let mut fields = Fields::default();
     let mut number = 0;
     while let Some(line) = lines.next().map_err(|error| DataError::io(&label, error))? {
@@ -145,11 +131,11 @@ pub(super) fn rows<const N: usize>(
             continue;
         }
         // Tabs are never quoted.
-        let _ = fields.cut(line, Delimiter::Byte(b'\t'));
+        let _ = fields.split(line, Delimiter::Byte(b'\t'));
         let found = columns.at.map(|at| text::decode(fields.get(line, at)).0);
         match found.iter().position(|text| text.is_empty()) {
             None => visit(std::array::from_fn(|k| &*found[k]), number)?,
-            Some(empty) => faults.meet(BadLine {
+            Some(empty) => bad_lines.handle(BadLine {
                 file: label.clone(),
                 line: number,
                 field: names[empty],

@@ -1,8 +1,8 @@
-//! Numbers for the nodes, predicates and chains of predicates that are within reach.
+//! Numbers of the nodes, predicates and predicate chains within reach.
 
-use super::GraphPlan;
-use super::words;
-use crate::error::DataError;
+use super::GraphConfig;
+use super::display_names;
+use crate::error::{DataError, Result};
 use crate::intern::{Full, Interner};
 use rustc_hash::FxHashMap;
 use sottovoce_core::Names;
@@ -20,12 +20,6 @@ pub(super) fn key(chain: u32, object: u32) -> Key {
     u64::from(chain) << 32 | u64::from(object)
 }
 
-/// What a predicate is, apart from its text.
-#[derive(Clone, Copy)]
-struct Predicate {
-    dropped: bool,
-}
-
 /// A chain of predicates: one more than another.
 #[derive(Clone, Copy)]
 struct Chain {
@@ -36,70 +30,71 @@ struct Chain {
 }
 
 /// The chain of no predicates.
-pub(super) const NOWHERE: u32 = 0;
+pub(super) const EMPTY_CHAIN: u32 = 0;
 
 /// Texts by number.
 pub(super) struct Vocabulary<'p> {
-    plan: &'p GraphPlan,
+    plan: &'p GraphConfig,
     pub(super) nodes: Interner,
     predicate_texts: Interner,
-    predicates: Vec<Predicate>,
+    /// Whether features with each predicate are dropped.
+    dropped: Vec<bool>,
     chains: Vec<Chain>,
-    longer: FxHashMap<(u32, u32), u32>,
+    extended: FxHashMap<(u32, u32), u32>,
 }
 
 impl<'p> Vocabulary<'p> {
-    pub(super) fn new(plan: &'p GraphPlan) -> Self {
-        let none = Chain { before: NOWHERE, predicate: 0, hops: 0, dropped: false };
+    pub(super) fn new(plan: &'p GraphConfig) -> Self {
+        let none = Chain { before: EMPTY_CHAIN, predicate: 0, hops: 0, dropped: false };
         Self {
             plan,
             nodes: Interner::default(),
             predicate_texts: Interner::default(),
-            predicates: Vec::new(),
+            dropped: Vec::new(),
             chains: vec![none],
-            longer: FxHashMap::default(),
+            extended: FxHashMap::default(),
         }
     }
 
     /// A node's number; new ones get the next.
-    pub(super) fn node(&mut self, text: &str) -> Result<u32, DataError> {
+    pub(super) fn node(&mut self, text: &str) -> Result<u32> {
         self.nodes.number(text.as_bytes()).map_err(|Full| full("nodes"))
     }
 
     /// A predicate's number; new ones get the next.
-    pub(super) fn predicate(&mut self, text: &str) -> Result<u32, DataError> {
+    pub(super) fn predicate(&mut self, text: &str) -> Result<u32> {
         let number = self.predicate_texts.number(text.as_bytes()).map_err(|Full| full("predicates"))?;
-        if number as usize == self.predicates.len() {
+        if number as usize == self.dropped.len() {
             let forward = text.strip_prefix('^').unwrap_or(text);
-            let local = words::local(forward);
+            let local = display_names::local(forward);
             let dropped = self.plan.drop.iter().any(|drop| drop == forward || drop == local);
-            self.predicates.push(Predicate { dropped });
+            self.dropped.push(dropped);
         }
         Ok(number)
     }
 
     /// Whether features with a predicate are left out.
     pub(super) fn drops(&self, predicate: u32) -> bool {
-        self.predicates[predicate as usize].dropped
+        self.dropped[predicate as usize]
     }
 
     /// The chain with one predicate more.
-    pub(super) fn longer(&mut self, chain: u32, predicate: u32) -> u32 {
-        let (chains, predicates) = (&mut self.chains, &self.predicates);
-        *self.longer.entry((chain, predicate)).or_insert_with(|| {
+    pub(super) fn extend_chain(&mut self, chain: u32, predicate: u32) -> u32 {
+        let (chains, of_predicates) = (&mut self.chains, &self.dropped);
+        *self.extended.entry((chain, predicate)).or_insert_with(|| {
             let Chain { hops, dropped, .. } = chains[chain as usize];
-            let dropped = dropped || predicates[predicate as usize].dropped;
+            let dropped = dropped || of_predicates[predicate as usize];
             chains.push(Chain { before: chain, predicate, hops: hops.saturating_add(1), dropped });
             chains.len() as u32 - 1
         })
     }
 
     /// The chain that a feature file writes: predicates joined by `~`.
-    pub(super) fn chain(&mut self, text: &str) -> Result<u32, DataError> {
-        let mut chain = NOWHERE;
+    pub(super) fn chain(&mut self, text: &str) -> Result<u32> {
+        let mut chain = EMPTY_CHAIN;
         for predicate in text.split('~') {
             let predicate = self.predicate(predicate)?;
-            chain = self.longer(chain, predicate);
+            chain = self.extend_chain(chain, predicate);
         }
         Ok(chain)
     }
@@ -114,7 +109,7 @@ impl<'p> Vocabulary<'p> {
         self.chains[chain as usize].dropped
     }
 
-    /// The texts, when all are known.
+    /// The texts, after the last was added.
     pub(super) fn into_texts(self) -> Texts {
         let Self { nodes, predicate_texts, chains, .. } = self;
         Texts { nodes: nodes.into_names(), predicates: predicate_texts.into_names(), chains }
@@ -122,7 +117,7 @@ impl<'p> Vocabulary<'p> {
 }
 
 fn full(what: &'static str) -> DataError {
-    DataError::TooLarge { file: "graph".to_owned(), what }
+    DataError::TooLarge("graph".to_owned(), what)
 }
 
 /// Texts of a finished vocabulary.
@@ -139,13 +134,13 @@ impl Texts {
         (self.chains[chain as usize].hops, self.predicates_of(chain), &self.nodes[object as usize])
     }
 
-    /// A feature in words; the object by its label where it has one.
+    /// The readable name of a feature; the object by its label if it has one.
     pub(super) fn words(&self, key: Key, labels: &FxHashMap<u32, String>) -> String {
         let (chain, object) = parts(key);
-        let predicates: Vec<String> = self.predicates_of(chain).into_iter().map(words::predicate).collect();
+        let predicates: Vec<String> = self.predicates_of(chain).into_iter().map(display_names::predicate).collect();
         let object = match labels.get(&object) {
-            Some(label) => words::plain(label),
-            None => words::thing(&self.nodes[object as usize]),
+            Some(label) => display_names::plain(label),
+            None => display_names::thing(&self.nodes[object as usize]),
         };
         format!("{}: {object}", predicates.join(" > "))
     }
@@ -156,7 +151,7 @@ impl Texts {
 
     fn predicates_of(&self, mut chain: u32) -> Vec<&str> {
         let mut all = Vec::new();
-        while chain != NOWHERE {
+        while chain != EMPTY_CHAIN {
             let Chain { before, predicate, .. } = self.chains[chain as usize];
             all.push(&self.predicates[predicate as usize]);
             chain = before;

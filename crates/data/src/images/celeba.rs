@@ -5,7 +5,7 @@
 //! people with few are left out, and the others are a client each.
 
 use super::decode::decode;
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
 use sottovoce_core::{Images, Rng};
 use std::collections::{BTreeMap, HashMap};
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 const ATTRIBUTES: &str = "list_attr_celeba.txt";
 const IDENTITIES: &str = "identity_CelebA.txt";
 const FOLDERS: [&str; 3] = ["img_align_celeba", "Img/img_align_celeba", "images"];
-/// Missing images that are named.
+/// How many missing images are listed.
 const NAMED: usize = 3;
 
-/// What is wanted of CelebA.
+/// Options for reading CelebA.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CelebA {
-    /// The attribute to be learnt, such as `Smiling`.
+    /// The attribute to classify, such as `Smiling`.
     pub attribute: String,
     /// The attribute of images that are not sharp: `Blurry`.
     pub blurry: String,
@@ -57,11 +57,11 @@ pub fn is_celeba(folder: &Path) -> bool {
     folder.join(ATTRIBUTES).is_file()
 }
 
-/// Reads what is wanted from a folder.
+/// Reads CelebA from a folder.
 ///
 /// # Errors
 /// If a file is missing or not as its format asks, or an image is missing or cannot be decoded.
-pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces, ImageDataError> {
+pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces> {
     let listed = attributes(folder, wanted)?;
     let identities = identities(folder)?;
     let people = chosen(folder, &listed, &identities, wanted)?;
@@ -81,14 +81,13 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces, ImageDataErr
             }
         };
         let place = pictures.display().to_string();
-        return Err(ImageDataError::Missing { place, what, advice: String::new() });
+        return Err(ImageDataError::Missing(place, what, String::new()));
     }
     let values: Vec<Vec<u8>> = order
         .par_iter()
         .map(|&place| picture(&pictures.join(&listed[place].file), wanted))
         .collect::<Result<_, _>>()?;
-    let (labels, sharp) =
-        order.iter().map(|&place| (u8::from(listed[place].positive), listed[place].sharp)).unzip();
+    let (labels, sharp) = order.iter().map(|&place| (u8::from(listed[place].positive), listed[place].sharp)).unzip();
     let shape = [wanted.channels, wanted.side, wanted.side];
     let images = Images::new(shape, 2, values.concat(), labels)?.with_sharpness(sharp)?;
     let mut next = 0;
@@ -99,24 +98,22 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces, ImageDataErr
     Ok(Faces { people: numbered.collect(), images })
 }
 
-fn text_of(folder: &Path, name: &str) -> Result<(PathBuf, String), ImageDataError> {
+fn text_of(folder: &Path, name: &str) -> Result<(PathBuf, String)> {
     let path = [folder.join(name), folder.join("Anno").join(name)].into_iter().find(|path| path.is_file());
     let Some(path) = path else {
-        return Err(ImageDataError::Missing {
-            place: folder.display().to_string(),
-            what: name.to_owned(),
-            advice: " (CelebA's own files: https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html)".to_owned(),
-        });
+        return Err(ImageDataError::Missing(
+            folder.display().to_string(),
+            name.to_owned(),
+            " (CelebA's own files: https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html)".to_owned(),
+        ));
     };
     let text = std::fs::read_to_string(&path).map_err(|error| ImageDataError::io(path.display(), error))?;
     Ok((path, text))
 }
 
-fn attributes(folder: &Path, wanted: &CelebA) -> Result<Vec<Listed>, ImageDataError> {
+fn attributes(folder: &Path, wanted: &CelebA) -> Result<Vec<Listed>> {
     let (path, text) = text_of(folder, ATTRIBUTES)?;
-    let wrong = |line: usize, problem: String| {
-        ImageDataError::content(path.display(), format!("line {line}"), problem)
-    };
+    let wrong = |line: usize, problem: String| ImageDataError::content(path.display(), format!("line {line}"), problem);
     let mut lines = text.lines();
     let count: usize = lines
         .next()
@@ -149,7 +146,7 @@ fn attributes(folder: &Path, wanted: &CelebA) -> Result<Vec<Listed>, ImageDataEr
     Ok(listed)
 }
 
-fn identities(folder: &Path) -> Result<HashMap<String, u64>, ImageDataError> {
+fn identities(folder: &Path) -> Result<HashMap<String, u64>> {
     let (path, text) = text_of(folder, IDENTITIES)?;
     let mut identities = HashMap::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
@@ -173,7 +170,7 @@ fn chosen(
     listed: &[Listed],
     identities: &HashMap<String, u64>,
     wanted: &CelebA,
-) -> Result<Vec<Vec<usize>>, ImageDataError> {
+) -> Result<Vec<Vec<usize>>> {
     let mut order: Vec<usize> = (0..listed.len()).collect();
     Rng::new(wanted.seed).stream("share of images", 0).shuffle(&mut order);
     order.truncate((listed.len() as f64 * wanted.share).round() as usize);
@@ -190,22 +187,25 @@ fn chosen(
     Ok(people.into_values().filter(|own| own.len() >= wanted.least.max(2)).collect())
 }
 
-fn pictures(folder: &Path) -> Result<PathBuf, ImageDataError> {
+fn pictures(folder: &Path) -> Result<PathBuf> {
     let found = FOLDERS.iter().map(|name| folder.join(name)).find(|path| path.is_dir());
-    found.ok_or_else(|| ImageDataError::Missing {
-        place: folder.display().to_string(),
-        what: format!("the folder of images ({})", FOLDERS.join(" or ")),
-        advice: String::new(),
+    found.ok_or_else(|| {
+        ImageDataError::Missing(
+            folder.display().to_string(),
+            format!("the folder of images ({})", FOLDERS.join(" or ")),
+            String::new(),
+        )
     })
 }
 
-fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>, ImageDataError> {
+fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>> {
     let bytes = std::fs::read(path).map_err(|error| ImageDataError::io(path.display(), error))?;
     decode(&bytes, wanted.channels, wanted.side)
         .map_err(|problem| ImageDataError::content(path.display(), "the picture", problem))
 }
 
 #[cfg(test)]
+#[cfg(feature = "images")]
 mod tests {
     use super::super::decode::tests::png_of;
     use super::*;
@@ -221,8 +221,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let list = "6\nBald Blurry Smiling\n1.png -1 -1 1\n2.png -1  1 -1\n3.png 1 -1 1\n4.png 1 -1 -1\n5.png -1 1 1\n6.png 1 1 1\n";
         fs::write(folder.path().join(ATTRIBUTES), list).unwrap();
-        fs::write(folder.path().join(IDENTITIES), "1.png 9\n2.png 4\n3.png 9\n4.png 4\n5.png 4\n6.png 1\n")
-            .unwrap();
+        fs::write(folder.path().join(IDENTITIES), "1.png 9\n2.png 4\n3.png 9\n4.png 4\n5.png 4\n6.png 1\n").unwrap();
         let pictures = folder.path().join("img_align_celeba");
         fs::create_dir(&pictures).unwrap();
         for n in 1..=6u8 {
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn people_with_enough_images_are_clients() {
+    fn reads_people_with_enough_images() {
         let folder = folder();
         assert!(is_celeba(folder.path()));
         let faces = read_celeba(folder.path(), &wanted()).unwrap();
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn errors_name_missing_and_invalid_files() {
         let folder = folder();
         let error = |wanted: &CelebA| read_celeba(folder.path(), wanted).unwrap_err().to_string();
         let other = CelebA { attribute: "Happy".to_owned(), ..wanted() };

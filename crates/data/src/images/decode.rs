@@ -1,4 +1,4 @@
-//! From the bytes of a picture to values of the size that is wanted.
+//! Decoding of JPEG and PNG, and resizing.
 
 use std::io::Cursor;
 use zune_core::bytestream::ZCursor;
@@ -51,13 +51,9 @@ fn png(bytes: &[u8]) -> Result<Picture, String> {
     values.truncate(frame.buffer_size());
     let pixels = match frame.color_type {
         png::ColorType::Rgb => values,
-        png::ColorType::Rgba => {
-            values.as_chunks::<4>().0.iter().flat_map(|[r, g, b, _]| [*r, *g, *b]).collect()
-        }
+        png::ColorType::Rgba => values.as_chunks::<4>().0.iter().flat_map(|[r, g, b, _]| [*r, *g, *b]).collect(),
         png::ColorType::Grayscale => values.iter().flat_map(|&grey| [grey; 3]).collect(),
-        png::ColorType::GrayscaleAlpha => {
-            values.as_chunks::<2>().0.iter().flat_map(|[grey, _]| [*grey; 3]).collect()
-        }
+        png::ColorType::GrayscaleAlpha => values.as_chunks::<2>().0.iter().flat_map(|[grey, _]| [*grey; 3]).collect(),
         png::ColorType::Indexed => return Err("indexed colours".to_owned()),
     };
     picture(width, height, pixels)
@@ -104,12 +100,7 @@ fn grey(pixel: &[u8]) -> u8 {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) fn png_of(
-        width: u32,
-        height: u32,
-        colour: png::ColorType,
-        values: &[u8],
-    ) -> Vec<u8> {
+    pub(in super::super) fn png_of(width: u32, height: u32, colour: png::ColorType, values: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut encoder = png::Encoder::new(&mut bytes, width, height);
         encoder.set_color(colour);
@@ -122,26 +113,22 @@ pub(super) mod tests {
     const JPEG: &[u8] = include_bytes!("../../tests/pictures/two-tone.jpg");
 
     #[test]
-    fn pictures_come_out_in_the_size_that_is_wanted() {
+    fn decodes_and_resizes_pictures() {
         let values = [10, 30, 50, 70, 20, 40, 60, 80];
         let png = png_of(4, 2, png::ColorType::Grayscale, &values);
         assert_eq!(decode(&png, 1, 2).unwrap(), [20, 60, 30, 70]);
         assert_eq!(decode(&png, 3, 1).unwrap(), [45; 3]);
         assert_eq!(decode(&png, 1, 4).unwrap()[..4], [10, 30, 50, 70]);
         let png = png_of(1, 1, png::ColorType::Rgba, &[200, 100, 0, 255]);
-        assert_eq!(
-            (decode(&png, 3, 1).unwrap(), decode(&png, 1, 1).unwrap()),
-            (vec![200, 100, 0], vec![119])
-        );
+        assert_eq!((decode(&png, 3, 1).unwrap(), decode(&png, 1, 1).unwrap()), (vec![200, 100, 0], vec![119]));
         let colours = decode(JPEG, 3, 2).unwrap();
         let expected = [40, 200, 40, 200, 40, 160, 40, 160, 40, 40, 40, 40];
-        let near =
-            colours.iter().zip(expected).all(|(found, expected): (&u8, u8)| found.abs_diff(expected) <= 3);
+        let near = colours.iter().zip(expected).all(|(found, expected): (&u8, u8)| found.abs_diff(expected) <= 3);
         assert!(near, "{colours:?}");
     }
 
     #[test]
-    fn what_is_no_picture_is_an_error() {
+    fn rejects_bytes_that_are_no_picture() {
         let png = png_of(2, 1, png::ColorType::Grayscale, &[1, 2]);
         for bytes in [&b""[..], b"GIF89a", &png[..40], &JPEG[..30]] {
             assert!(decode(bytes, 1, 2).is_err());

@@ -1,4 +1,4 @@
-//! Made-up faces, a stand-in for CelebA where that is not at hand.
+//! Synthetic faces, a substitute for CelebA where that is not available.
 //!
 //! Not photographs and no substitute for them: an ellipse with eyes and a mouth on a background, drawn with enough that
 //! varies (place, size, brightness, tint, light from one side, noise) that a network has to learn what a smile is. What is like
@@ -7,17 +7,17 @@
 //! more of them with some people than with others; and a few labels that are wrong.
 
 use super::celeba::Faces;
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
 use sottovoce_core::{Images, Rng, math};
 
 /// Images of a person at least, and at most.
 const FEWEST: usize = 5;
 const MOST: usize = 60;
-/// Labels that say the contrary.
+/// Share of wrong labels.
 const WRONG: f64 = 0.03;
 
-/// What is to be made up.
+/// Parameters of synthetic faces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FacesSpec {
     /// Number of people.
@@ -70,11 +70,11 @@ impl Person {
     }
 }
 
-/// Makes up the faces; the same for the same specification, everywhere.
+/// Generates faces; the same for the same parameters, on every machine.
 ///
 /// # Errors
-/// If there is nobody, or an image would have no pixels.
-pub fn make_faces(spec: &FacesSpec) -> Result<Faces, ImageDataError> {
+/// If there are no people, or an image would have no pixels.
+pub fn synthetic_faces(spec: &FacesSpec) -> Result<Faces> {
     if spec.people == 0 || !(8..=256).contains(&spec.side) || ![1, 3].contains(&spec.channels) {
         return Err(ImageDataError::Setting(format!(
             "made-up faces of {} people, {} pixels a side, {} channels: at least one person, 8 to 256 pixels and 1 or 3 channels are needed",
@@ -210,8 +210,8 @@ mod tests {
     }
 
     #[test]
-    fn people_differ_in_what_the_study_is_about() {
-        let faces = make_faces(&spec()).unwrap();
+    fn people_differ_in_size_classes_and_blur() {
+        let faces = synthetic_faces(&spec()).unwrap();
         let sizes: Vec<usize> = faces.people.iter().map(Vec::len).collect();
         assert!(sizes.iter().all(|&size| (FEWEST..=MOST).contains(&size)));
         assert!(sizes.iter().max().unwrap() > &25 && sizes.iter().filter(|&&size| size < 9).count() > 10);
@@ -228,29 +228,27 @@ mod tests {
     }
 
     #[test]
-    fn blurred_images_have_less_detail_and_the_same_seed_draws_the_same() {
-        let faces = make_faces(&spec()).unwrap();
-        assert_eq!(faces.images, make_faces(&spec()).unwrap().images);
-        assert_ne!(faces.images, make_faces(&FacesSpec { seed: 4, ..spec() }).unwrap().images);
+    fn blurred_images_have_less_detail_and_seeds_reproduce() {
+        let faces = synthetic_faces(&spec()).unwrap();
+        assert_eq!(faces.images, synthetic_faces(&spec()).unwrap().images);
+        assert_ne!(faces.images, synthetic_faces(&FacesSpec { seed: 4, ..spec() }).unwrap().images);
         let detail = |image: usize| -> f64 {
             let pixels = faces.images.pixels_of(image);
             pixels.windows(2).map(|pair| f64::from(pair[0].abs_diff(pair[1]))).sum()
         };
         let mean = |sharp: bool| {
-            let some: Vec<f64> = (0..faces.images.len())
-                .filter(|&image| faces.images.is_sharp(image) == sharp)
-                .map(detail)
-                .collect();
+            let some: Vec<f64> =
+                (0..faces.images.len()).filter(|&image| faces.images.is_sharp(image) == sharp).map(detail).collect();
             some.iter().sum::<f64>() / some.len() as f64
         };
         assert!(mean(false) < 0.8 * mean(true), "{} {}", mean(false), mean(true));
     }
 
     #[test]
-    fn impossible_specifications_are_named() {
-        let error = make_faces(&FacesSpec { people: 0, ..spec() }).unwrap_err().to_string();
+    fn rejects_impossible_specifications() {
+        let error = synthetic_faces(&FacesSpec { people: 0, ..spec() }).unwrap_err().to_string();
         assert!(error.contains("0 people"), "{error}");
-        assert!(make_faces(&FacesSpec { side: 4, ..spec() }).is_err());
-        assert!(make_faces(&FacesSpec { channels: 2, ..spec() }).is_err());
+        assert!(synthetic_faces(&FacesSpec { side: 4, ..spec() }).is_err());
+        assert!(synthetic_faces(&FacesSpec { channels: 2, ..spec() }).is_err());
     }
 }

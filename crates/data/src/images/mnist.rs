@@ -1,6 +1,6 @@
-//! MNIST and what is written like it: four idx files in a folder.
+//! MNIST and data sets in its format: four idx files in a folder.
 
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use super::idx;
 use sottovoce_core::Images;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub fn is_mnist(folder: &Path) -> bool {
 ///
 /// # Errors
 /// If one is missing or not as the format asks, or images and labels do not fit together.
-pub fn read_mnist(folder: &Path) -> Result<Mnist, ImageDataError> {
+pub fn read_mnist(folder: &Path) -> Result<Mnist> {
     let mut all: Option<(Vec<u8>, Vec<u8>, [usize; 2])> = None;
     let mut train = 0;
     for [images, labels] in PARTS {
@@ -54,12 +54,14 @@ pub fn read_mnist(folder: &Path) -> Result<Mnist, ImageDataError> {
 
 type Part = (Vec<u8>, Vec<u8>, [usize; 2], PathBuf);
 
-fn part(folder: &Path, images: &str, labels: &str) -> Result<Part, ImageDataError> {
+fn part(folder: &Path, images: &str, labels: &str) -> Result<Part> {
     let need = |name: &str, sides: usize| {
-        find(folder, name, sides).ok_or_else(|| ImageDataError::Missing {
-            place: folder.display().to_string(),
-            what: format!("{name}-idx{sides}-ubyte (or the same with .gz)"),
-            advice: String::new(),
+        find(folder, name, sides).ok_or_else(|| {
+            ImageDataError::Missing(
+                folder.display().to_string(),
+                format!("{name}-idx{sides}-ubyte (or the same with .gz)"),
+                String::new(),
+            )
         })
     };
     let (image_file, label_file) = (need(images, 3)?, need(labels, 1)?);
@@ -68,8 +70,7 @@ fn part(folder: &Path, images: &str, labels: &str) -> Result<Part, ImageDataErro
         return Err(ImageDataError::content(image_file.display(), "byte 3", "expected three sides"));
     };
     if own.values.len() != count || count == 0 {
-        let problem =
-            format!("{} labels for the {count} images of {}", own.values.len(), image_file.display());
+        let problem = format!("{} labels for the {count} images of {}", own.values.len(), image_file.display());
         return Err(ImageDataError::content(label_file.display(), "byte 4", problem));
     }
     if let Some(at) = own.values.iter().position(|&label| usize::from(label) >= CLASSES) {
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn four_files_become_one_store() {
+    fn reads_four_files_into_one_store() {
         let folder = tempfile::tempdir().unwrap();
         let error = read_mnist(folder.path()).unwrap_err().to_string();
         assert!(error.contains("train-images-idx3-ubyte") && !is_mnist(folder.path()), "{error}");
@@ -125,14 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_do_not_fit_are_named_with_file_and_place() {
+    fn errors_name_file_and_byte_of_bad_labels() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &[7, 10, 9]);
         let error = read_mnist(folder.path()).unwrap_err().to_string();
-        assert!(
-            error.ends_with("train-labels-idx1-ubyte, byte 9: label 10 of image 1, expected 0 to 9"),
-            "{error}"
-        );
+        assert!(error.ends_with("train-labels-idx1-ubyte, byte 9: label 10 of image 1, expected 0 to 9"), "{error}");
         write(folder.path(), &[7, 1]);
         let error = read_mnist(folder.path()).unwrap_err().to_string();
         assert!(error.contains("byte 4: 2 labels for the 3 images of "), "{error}");

@@ -1,7 +1,14 @@
-//! Sets of labelled images for the study of aggregation: MNIST, CelebA, and made-up faces; and how they are given to clients.
+//! Labelled images for the study of aggregation: MNIST, CelebA and synthetic faces, and their partition over clients.
 
 mod celeba;
+#[cfg(feature = "images")]
 mod decode;
+#[cfg(not(feature = "images"))]
+mod decode {
+    pub(super) fn decode(_: &[u8], _: usize, _: usize) -> Result<Vec<u8>, String> {
+        Err("needs the cargo feature `images`, which this build leaves out".to_owned())
+    }
+}
 mod error;
 mod faces;
 mod idx;
@@ -10,7 +17,7 @@ mod partition;
 
 pub use celeba::{CelebA, Faces, is_celeba, read_celeba};
 pub use error::ImageDataError;
-pub use faces::{FacesSpec, make_faces};
+pub use faces::{FacesSpec, synthetic_faces};
 pub use mnist::{Mnist, is_mnist, read_mnist};
 pub use partition::Clients;
 
@@ -21,13 +28,13 @@ impl Faces {
     /// One client a person, of whose images this share is held out for testing.
     ///
     /// # Errors
-    /// If there is nobody.
+    /// If there are no people.
     pub fn clients(&self, held_out: f64, rng: &Rng) -> Result<Clients, ImageDataError> {
         Clients::of_people(&self.people, held_out, self.images.len(), rng)
     }
 }
 
-/// A hash of images, labels and marks: the same fingerprint, the same images.
+/// A hash of images, labels and sharpness.
 pub fn image_fingerprint(images: &Images) -> String {
     let mut hasher = blake3::Hasher::new();
     for number in images.shape().into_iter().chain([images.classes(), images.len()]) {
@@ -53,6 +60,6 @@ pub fn find_folder(source: &str, data_dir: Option<&Path>) -> Result<PathBuf, Ima
             |folder| format!(" (looked for here and under {})", folder.display()),
         );
         let what = format!("a folder of this name{searched}");
-        ImageDataError::Missing { place: source.to_owned(), what, advice: String::new() }
+        ImageDataError::Missing(source.to_owned(), what, String::new())
     })
 }

@@ -1,20 +1,20 @@
-//! How images are given to clients.
+//! Partitions of images over clients.
 
-use super::error::ImageDataError;
+use super::error::{ImageDataError, Result};
 use sottovoce_core::{Histories, Rng};
 
-/// Who has which images, for training and for testing; the same clients in both.
+/// The images of each client, for training and for testing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clients {
     /// For training.
     pub train: Histories,
-    /// For testing what the shared model does for this client.
+    /// For testing the shared model on this client.
     pub test: Histories,
 }
 
 impl Clients {
     /// From each client's two lists of images.
-    pub(super) fn of(lists: &[[Vec<u32>; 2]], images: usize) -> Result<Self, ImageDataError> {
+    pub(super) fn of(lists: &[[Vec<u32>; 2]], images: usize) -> Result<Self> {
         let part = |which: usize| {
             let lists: Vec<Vec<u32>> = lists
                 .iter()
@@ -29,11 +29,11 @@ impl Clients {
         Ok(Self { train: part(0)?, test: part(1)? })
     }
 
-    /// Clients who are alike: images at random, as many for each, of both parts (McMahan et al. 2017, IID).
+    /// IID clients: random images of both parts, the same number for each (McMahan et al. 2017).
     ///
     /// # Errors
     /// If there are no clients, or more than images of a part.
-    pub fn alike(train: usize, test: usize, clients: usize, rng: &Rng) -> Result<Self, ImageDataError> {
+    pub fn iid(train: usize, test: usize, clients: usize, rng: &Rng) -> Result<Self> {
         check(clients, [train, test])?;
         let dealt = |label: &str, range: std::ops::Range<usize>| {
             let mut order: Vec<u32> = (range.start as u32..range.end as u32).collect();
@@ -45,18 +45,12 @@ impl Clients {
         Self::of(&lists, train + test)
     }
 
-    /// Clients who know few classes: images sorted by label and cut into `each` shards for a client, dealt at random
-    /// (McMahan et al. 2017, non-IID). The test part is cut in the same way, and a client gets the same shards of it.
+    /// Non-IID clients with few classes: images sorted by label and divided into `each` shards per client, assigned at random
+    /// (McMahan et al. 2017). The test part is divided in the same way, and a client gets the same shards of it.
     ///
     /// # Errors
     /// If there are no clients, or more shards than images of a part.
-    pub fn of_shards(
-        labels: &[u8],
-        train: usize,
-        clients: usize,
-        each: usize,
-        rng: &Rng,
-    ) -> Result<Self, ImageDataError> {
+    pub fn by_shards(labels: &[u8], train: usize, clients: usize, each: usize, rng: &Rng) -> Result<Self> {
         let shards = clients.saturating_mul(each);
         check(shards, [train, labels.len().saturating_sub(train)])?;
         let sorted = |range: std::ops::Range<usize>| {
@@ -78,12 +72,7 @@ impl Clients {
     }
 
     /// One client a person, of whose images this share is held out at random, at least one.
-    pub(super) fn of_people(
-        people: &[Vec<u32>],
-        held_out: f64,
-        images: usize,
-        rng: &Rng,
-    ) -> Result<Self, ImageDataError> {
+    pub(super) fn of_people(people: &[Vec<u32>], held_out: f64, images: usize, rng: &Rng) -> Result<Self> {
         if people.is_empty() {
             return Err(ImageDataError::Setting("there are no people with enough images".to_owned()));
         }
@@ -109,12 +98,12 @@ impl Clients {
     }
 }
 
-/// The places of a part among as many as even parts of a whole.
+/// The range of one of several equal parts.
 fn share(all: usize, parts: usize, part: usize) -> std::ops::Range<usize> {
     all * part / parts..all * (part + 1) / parts
 }
 
-fn check(parts: usize, images: [usize; 2]) -> Result<(), ImageDataError> {
+fn check(parts: usize, images: [usize; 2]) -> Result<()> {
     let least = images[0].min(images[1]);
     if parts == 0 {
         return Err(ImageDataError::Setting("images for 0 clients: at least one is needed".to_owned()));
@@ -141,11 +130,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_gets_their_own_and_nothing_is_left(clients in 1usize..7, seed in 0u64..50) {
+        fn partitions_are_disjoint_and_complete(clients in 1usize..7, seed in 0u64..50) {
             let labels: Vec<u8> = (0..90u32).map(|n| (n * 7 % 10) as u8).collect();
             for parts in [
-                Clients::alike(60, 30, clients, &Rng::new(seed)).unwrap(),
-                Clients::of_shards(&labels, 60, clients, 2, &Rng::new(seed)).unwrap(),
+                Clients::iid(60, 30, clients, &Rng::new(seed)).unwrap(),
+                Clients::by_shards(&labels, 60, clients, 2, &Rng::new(seed)).unwrap(),
             ] {
                 prop_assert_eq!((parts.train.users(), parts.test.users()), (clients, clients));
                 prop_assert_eq!(all(&parts.train), (0..60).collect::<Vec<_>>());
@@ -161,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn shards_hold_few_classes_and_the_test_part_holds_the_same() {
+    fn shards_have_few_classes_the_same_in_both_parts() {
         // A hundred of each class for training, ten for testing.
         let labels: Vec<u8> = (0..1100).map(|n| (n % 10) as u8).collect();
-        let parts = Clients::of_shards(&labels, 1000, 10, 2, &Rng::new(1)).unwrap();
+        let parts = Clients::by_shards(&labels, 1000, 10, 2, &Rng::new(1)).unwrap();
         for client in 0..10 {
             let classes = |own: &[u32]| {
                 let mut classes: Vec<u8> = own.iter().map(|&image| labels[image as usize]).collect();
@@ -178,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn people_keep_at_least_one_image_of_each_kind() {
+    fn every_person_has_training_and_test_images() {
         let people = vec![vec![0, 1], (2..12).collect(), (12..17).collect()];
         let parts = Clients::of_people(&people, 0.2, 17, &Rng::new(1)).unwrap();
         let lengths = |histories: &Histories| histories.iter().map(<[u32]>::len).collect::<Vec<_>>();
@@ -187,11 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn impossible_partitions_are_named() {
-        let error = Clients::alike(60, 30, 0, &Rng::new(1)).unwrap_err().to_string();
+    fn rejects_impossible_partitions() {
+        let error = Clients::iid(60, 30, 0, &Rng::new(1)).unwrap_err().to_string();
         assert_eq!(error, "images for 0 clients: at least one is needed");
-        let error = Clients::of_shards(&[0; 90], 60, 20, 2, &Rng::new(1)).unwrap_err().to_string();
+        let error = Clients::by_shards(&[0; 90], 60, 20, 2, &Rng::new(1)).unwrap_err().to_string();
         assert_eq!(error, "60 images for training and 30 for testing cannot be cut into 40 parts");
-        assert!(Clients::of_shards(&[0; 90], 60, usize::MAX, 2, &Rng::new(1)).is_err());
+        assert!(Clients::by_shards(&[0; 90], 60, usize::MAX, 2, &Rng::new(1)).is_err());
     }
 }

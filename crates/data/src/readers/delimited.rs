@@ -1,99 +1,79 @@
 //! Rows of delimited text: the reader of most formats.
 
-use crate::error::DataError;
+use crate::builder::{DatasetBuilder, RowError};
+use crate::error::{DataError, Result};
 use crate::fields::Fields;
 use crate::layout::Layout;
 use crate::lines::Lines;
-use crate::number;
-use crate::sample::is_comment;
-use crate::table::{Table, Trouble};
+use crate::number::{expect_rating, expect_time};
+use crate::preview::is_comment;
 use std::io::Read;
 
 /// Reads a whole file into the table.
-pub(crate) fn read<R: Read>(
-    source: R,
-    layout: &Layout,
-    table: &mut Table,
-    file: &str,
-) -> Result<(), DataError> {
-    table.begin(file, layout.rating.is_some(), layout.time.is_some())?;
-    table.unit = layout.unit;
+pub(crate) fn read<R: Read>(source: R, layout: &Layout, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
+    builder.begin(file, layout.columns.rating.is_some(), layout.columns.time.is_some())?;
+    builder.unit = layout.unit;
     let mut lines = Lines::new(source);
     let mut fields = Fields::default();
     let mut at_top = true;
     while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
         if line.is_empty() {
-            table.notes.blank += 1;
+            builder.report.blank += 1;
         } else if at_top && is_comment(line) {
-            table.notes.comments += 1;
+            builder.report.comments += 1;
         } else if at_top && layout.header {
             at_top = false;
         } else {
             at_top = false;
-            let outcome = row(line, layout, &mut fields, table);
-            if outcome.is_err() {
-                table.settle(lines.number(), outcome)?;
-            }
+            let row = row(line, layout, &mut fields, builder);
+            builder.check(lines.number(), row)?;
         }
     }
-    table.notes.lines += lines.number();
+    builder.report.lines += lines.number();
     Ok(())
 }
 
 #[inline]
-fn row(line: &[u8], layout: &Layout, fields: &mut Fields, table: &mut Table) -> Result<(), Trouble> {
-    if fields.cut(line, layout.delimiter).is_err() {
-        return Err(Trouble::row("row", "quotes closed at the end of their field", line));
+fn row(line: &[u8], layout: &Layout, fields: &mut Fields, builder: &mut DatasetBuilder) -> Result<(), RowError> {
+    if fields.split(line, layout.delimiter).is_err() {
+        return Err(RowError::bad("row", "quotes closed at the end of their field", line));
     }
     if fields.len() != layout.width {
         let expected = format!("{} fields, not {}", layout.width, fields.len());
-        return Err(Trouble::row("row", expected, line));
+        return Err(RowError::bad("row", expected, line));
     }
-    let rating = match layout.rating {
-        Some(place) => parse(number::rating, fields.get(line, place), "rating", "a finite number")?,
+    let rating = match layout.columns.rating {
+        Some(index) => expect_rating("rating", fields.get(line, index))?,
         None => 1.0,
     };
-    let time = match layout.time {
-        Some(place) => parse(number::time, fields.get(line, place), "timestamp", "a number or a date")?,
+    let time = match layout.columns.time {
+        Some(index) => expect_time("timestamp", fields.get(line, index))?,
         None => 0,
     };
-    let mut id = fields.get(line, layout.item);
-    if let (true, Some(place)) = (id.is_empty(), layout.item_else) {
-        id = fields.get(line, place);
+    let mut id = fields.get(line, layout.columns.item);
+    if let (true, Some(index)) = (id.is_empty(), layout.item_else) {
+        id = fields.get(line, index);
     }
-    let item = table.push(fields.get(line, layout.user), id, rating, time)?;
+    let item = builder.push(fields.get(line, layout.columns.user), id, rating, time)?;
     if layout.title.is_some() || layout.category.is_some() {
-        describe(line, item, layout, fields, table)?;
+        describe(line, item, layout, fields, builder)?;
     }
     Ok(())
 }
 
-#[inline]
-fn parse<T>(
-    by: impl Fn(&[u8]) -> Option<T>,
-    text: &[u8],
-    field: &'static str,
-    expected: &'static str,
-) -> Result<T, Trouble> {
-    match by(text) {
-        Some(value) => Ok(value),
-        None => Err(Trouble::row(field, expected, text)),
-    }
-}
-
-/// Titles and categories that stand in the rows themselves.
+/// Titles and categories in the rows themselves.
 fn describe(
     line: &[u8],
     item: u32,
     layout: &Layout,
     fields: &Fields,
-    table: &mut Table,
-) -> Result<(), Trouble> {
-    if let Some(place) = layout.title {
-        table.entitle(item, fields.get(line, place));
+    builder: &mut DatasetBuilder,
+) -> Result<(), RowError> {
+    if let Some(index) = layout.title {
+        builder.set_title(item, fields.get(line, index));
     }
     match layout.category {
-        Some(place) => table.categorise_once(item, fields.get(line, place)),
+        Some(index) => builder.add_category_once(item, fields.get(line, index)),
         None => Ok(()),
     }
 }

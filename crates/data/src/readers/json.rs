@@ -1,52 +1,39 @@
 //! One JSON object a line: reviews of Amazon, Goodreads, Yelp and their like.
 
-use crate::error::DataError;
-use crate::lines::Lines;
-use crate::number;
-use crate::table::{Table, Trouble};
+use crate::builder::{DatasetBuilder, RowError};
+use crate::error::Result;
+use crate::lines::read_lines;
+use crate::number::{expect_rating, expect_time};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
 use std::io::Read;
 
-/// Names of the fields, the more telling first.
+/// Names of the fields, the most specific first.
 const USER: &[&str] = &["user_id", "reviewerID", "user", "userId", "username", "uid"];
+#[rustfmt::skip]
 const ITEM: &[&str] = &[
-    "parent_asin",
-    "asin",
-    "item_id",
-    "item",
-    "itemId",
-    "book_id",
-    "business_id",
-    "work",
-    "movie_id",
-    "movieId",
-    "product_id",
-    "gmap_id",
+    "parent_asin", "asin", "item_id", "item", "itemId", "book_id", "business_id", "work", "movie_id",
+    "movieId", "product_id", "gmap_id",
 ];
 const RATING: &[&str] = &["rating", "overall", "stars", "score"];
 const TIME: &[&str] = &["timestamp", "unixReviewTime", "unixtime", "time", "date", "date_added"];
 
-/// Reads a whole file. The first object says whether there are ratings and times; all others must have the same.
-pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
-    table.begin_side(file);
-    let mut lines = Lines::new(source);
+/// Reads a whole file. The first object decides whether there are ratings and times; all others must have the same.
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
+    builder.begin_metadata(file);
     let mut shape = None;
-    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
+    builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
         if line.trim_ascii().is_empty() {
-            table.notes.blank += 1;
-            continue;
+            builder.report.blank += 1;
+            return Ok(());
         }
-        let parsed = Object::parse(line);
-        if let (None, Ok(object)) = (shape, &parsed) {
-            let found = (!object.rating.text.is_empty(), !object.time.text.is_empty());
-            table.expect(found.0, found.1)?;
-            shape = Some(found);
+        let object = Object::parse(line)?;
+        let found = (!object.rating.text.is_empty(), !object.time.text.is_empty());
+        if shape.is_none() {
+            builder.expect(found.0, found.1)?;
         }
-        let outcome = parsed.and_then(|object| object.push(shape.unwrap_or_default(), table));
-        table.settle(lines.number(), outcome)?;
-    }
-    table.notes.lines += lines.number();
+        object.push(*shape.get_or_insert(found), builder)
+    })?;
     Ok(())
 }
 
@@ -55,7 +42,7 @@ pub(crate) fn is_interaction(line: &[u8]) -> bool {
     Object::parse(line).is_ok_and(|object| !object.user.text.is_empty() && !object.item.text.is_empty())
 }
 
-/// A field's text and how telling its name was.
+/// A field's text and the rank of its name: lower is more specific.
 #[derive(Default)]
 struct Found {
     text: String,
@@ -81,26 +68,18 @@ struct Object {
 }
 
 impl Object {
-    fn parse(line: &[u8]) -> Result<Object, Trouble> {
+    fn parse(line: &[u8]) -> Result<Object, RowError> {
         let (text, _) = crate::text::decode(line);
         let mut parser = serde_json::Deserializer::from_str(&text);
         let object = (&mut parser).deserialize_map(ObjectVisitor);
         let object = object.and_then(|object| parser.end().map(|()| object));
-        object.map_err(|error| Trouble::row("object", format!("a JSON object ({error})"), line))
+        object.map_err(|error| RowError::bad("object", format!("a JSON object ({error})"), line))
     }
 
-    fn push(self, (rated, timed): (bool, bool), table: &mut Table) -> Result<(), Trouble> {
-        let rating = match rated {
-            true => number::rating(self.rating.text.as_bytes())
-                .ok_or_else(|| Trouble::row("rating", "a finite number", self.rating.text.as_bytes()))?,
-            false => 1.0,
-        };
-        let time = match timed {
-            true => number::time(self.time.text.as_bytes())
-                .ok_or_else(|| Trouble::row("timestamp", "a number or a date", self.time.text.as_bytes()))?,
-            false => 0,
-        };
-        table.push(self.user.text.as_bytes(), self.item.text.as_bytes(), rating, time).map(|_| ())
+    fn push(self, (rated, timed): (bool, bool), builder: &mut DatasetBuilder) -> Result<(), RowError> {
+        let rating = if rated { expect_rating("rating", self.rating.text.as_bytes())? } else { 1.0 };
+        let time = if timed { expect_time("timestamp", self.time.text.as_bytes())? } else { 0 };
+        builder.push(self.user.text.as_bytes(), self.item.text.as_bytes(), rating, time).map(|_| ())
     }
 }
 
@@ -131,7 +110,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 }
 
-/// A string or number as text; anything else is as good as missing.
+/// A string or number as text; anything else counts as missing.
 fn scalar(value: serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text,

@@ -1,40 +1,37 @@
 //! LibraryThing's `reviews.txt`: lines of `reviews[(...)] = {'user': 'van', 'work': '3206', 'stars': 4.5, ...}`.
 
-use crate::error::DataError;
-use crate::lines::Lines;
-use crate::number;
-use crate::table::{Table, Trouble};
+use crate::builder::{DatasetBuilder, RowError};
+use crate::error::Result;
+use crate::lines::read_lines;
+use crate::number::{expect_rating, expect_time};
 use std::io::Read;
 
 /// Reads a whole file; lines that are no assignment (the file's first) are comments.
-pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
-    table.begin(file, true, true)?;
-    let mut lines = Lines::new(source);
-    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
+    builder.begin(file, true, true)?;
+    builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
         if line.trim_ascii().is_empty() {
-            table.notes.blank += 1;
-        } else if table.len() == 0 && memchr::memmem::find(line, b"] = {").is_none() {
-            table.notes.comments += 1;
+            builder.report.blank += 1;
+        } else if builder.len() == 0 && memchr::memmem::find(line, b"] = {").is_none() {
+            builder.report.comments += 1;
         } else {
-            let outcome = review(line, table);
-            table.settle(lines.number(), outcome)?;
+            return review(line, builder);
         }
-    }
-    table.notes.lines += lines.number();
+        Ok(())
+    })?;
     Ok(())
 }
 
-fn review(line: &[u8], table: &mut Table) -> Result<(), Trouble> {
+fn review(line: &[u8], builder: &mut DatasetBuilder) -> Result<(), RowError> {
     let (text, _) = crate::text::decode(line);
     let start = text.find("] = {").map_or(0, |place| place + 4);
     let pairs = Parser { rest: &text[start..] }
         .dictionary()
-        .ok_or_else(|| Trouble::row("review", "a Python dictionary", line))?;
+        .ok_or_else(|| RowError::bad("review", "a Python dictionary", line))?;
     let field = |name: &'static str| pairs.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
-    let (stars, time) = (field("stars").as_bytes(), field("unixtime").as_bytes());
-    let rating = number::rating(stars).ok_or_else(|| Trouble::row("stars", "a finite number", stars))?;
-    let time = number::time(time).ok_or_else(|| Trouble::row("unixtime", "a number or a date", time))?;
-    table.push(field("user").as_bytes(), field("work").as_bytes(), rating, time).map(|_| ())
+    let rating = expect_rating("stars", field("stars").as_bytes())?;
+    let time = expect_time("unixtime", field("unixtime").as_bytes())?;
+    builder.push(field("user").as_bytes(), field("work").as_bytes(), rating, time).map(|_| ())
 }
 
 /// Reads as much of Python's literals as reviews use: a dictionary of strings, numbers and flat lists.

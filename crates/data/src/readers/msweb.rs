@@ -1,31 +1,27 @@
 //! Anonymous Microsoft web data (UCI): `A` lines describe areas, a `C` line begins a visitor, `V` lines are visits.
 
-use crate::error::DataError;
+use crate::builder::{DatasetBuilder, RowError};
+use crate::error::Result;
 use crate::fields::{Delimiter, Fields};
-use crate::lines::Lines;
-use crate::table::{Table, Trouble};
+use crate::lines::read_lines;
 use std::io::Read;
 
 /// Reads a whole file. Visitors of the two files have the same numbers without being the same people, so their ids begin
 /// with the file's ending: `data10001`, `test10001`.
-pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
-    table.begin(file, false, false)?;
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
+    builder.begin(file, false, false)?;
     let name = crate::files::unpacked_name(file);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut state = State { prefix: ending.to_owned(), visitor: String::new(), titles: Vec::new() };
-    let mut lines = Lines::new(source);
     let mut fields = Fields::default();
-    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
-        let outcome = state.line(line, &mut fields, table);
-        table.settle(lines.number(), outcome)?;
-    }
+    builder.report.lines +=
+        read_lines(source, file, builder, |_, line, builder| state.line(line, &mut fields, builder))?;
     for (id, title) in state.titles {
-        match table.item(&id) {
-            Some(item) => table.entitle(item, &title),
-            None => table.notes.only_described += 1,
+        match builder.item(&id) {
+            Some(item) => builder.set_title(item, &title),
+            None => builder.report.only_described += 1,
         }
     }
-    table.notes.lines += lines.number();
     Ok(())
 }
 
@@ -36,11 +32,9 @@ struct State {
 }
 
 impl State {
-    fn line(&mut self, line: &[u8], fields: &mut Fields, table: &mut Table) -> Result<(), Trouble> {
-        let bad = |expected: &'static str| Trouble::row("row", expected, line);
-        fields
-            .cut(line, Delimiter::Byte(b','))
-            .map_err(|_| bad("quotes closed at the end of their field"))?;
+    fn line(&mut self, line: &[u8], fields: &mut Fields, builder: &mut DatasetBuilder) -> Result<(), RowError> {
+        let bad = |expected: &'static str| RowError::bad("row", expected, line);
+        fields.split(line, Delimiter::Byte(b',')).map_err(|_| bad("quotes closed at the end of their field"))?;
         match (fields.get(line, 0), fields.len()) {
             (b"A", 5) => {
                 self.titles.push((fields.get(line, 1).to_vec(), fields.get(line, 3).to_vec()));
@@ -51,10 +45,10 @@ impl State {
             }
             (b"V", 3) if self.visitor.is_empty() => return Err(bad("a C line before the first V line")),
             (b"V", 3) => {
-                table.push(self.visitor.as_bytes(), fields.get(line, 1), 1.0, 0)?;
+                builder.push(self.visitor.as_bytes(), fields.get(line, 1), 1.0, 0)?;
             }
-            (b"I" | b"T" | b"N" | b"R", _) => table.notes.comments += 1,
-            (b"", 1) => table.notes.blank += 1,
+            (b"I" | b"T" | b"N" | b"R", _) => builder.report.comments += 1,
+            (b"", 1) => builder.report.blank += 1,
             _ => return Err(bad("a line of type A, C, V, I, T, N or R")),
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! Parquet files with one flat column each for users, items and, perhaps, ratings and times.
 
-use crate::columns::{self, Columns, Meaning};
-use crate::error::DataError;
+use crate::builder::{DatasetBuilder, RowError, TimeUnit};
+use crate::columns::{self, ColumnIndices, ColumnRole, Columns};
+use crate::error::{DataError, Result};
 use crate::files::Files;
 use crate::number;
-use crate::table::{Table, Trouble, Unit};
 use bytes::Bytes;
-use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit as ParquetUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType, FixedLenByteArray};
 use parquet::errors::Result as ParquetResult;
@@ -17,32 +17,24 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Places of the columns that are read.
-struct Places {
-    user: usize,
-    item: usize,
-    rating: Option<usize>,
-    time: Option<usize>,
-}
-
 /// Reads a whole file, one row group at a time.
 pub(crate) fn read(
     files: &Files<'_>,
     name: &str,
     columns: Option<&Columns>,
-    table: &mut Table,
-) -> Result<(), DataError> {
+    builder: &mut DatasetBuilder,
+) -> Result<()> {
     let label = files.label(name);
     match files {
         Files::Disk(folder) => {
             let file = File::open(folder.join(name)).map_err(|error| DataError::io(&label, error))?;
-            read_chunks(file, &label, columns, table)
+            read_chunks(file, &label, columns, builder)
         }
         Files::Memory(_) => {
             let mut bytes = Vec::new();
             let read = files.open_raw(name)?.read_to_end(&mut bytes);
             read.map_err(|error| DataError::io(&label, error))?;
-            read_chunks(Bytes::from(bytes), &label, columns, table)
+            read_chunks(Bytes::from(bytes), &label, columns, builder)
         }
     }
 }
@@ -51,32 +43,28 @@ fn read_chunks<R: ChunkReader + 'static>(
     source: R,
     label: &str,
     columns: Option<&Columns>,
-    table: &mut Table,
-) -> Result<(), DataError> {
+    builder: &mut DatasetBuilder,
+) -> Result<()> {
     let reader = guarded(label, || SerializedFileReader::new(source))?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
-    let places = find_places(schema.columns(), columns, label)?;
-    table.begin(label, places.rating.is_some(), places.time.is_some())?;
-    table.unit = places.time.map_or(Unit::Unknown, |place| unit_of(&schema.column(place)));
+    let indices = find_columns(schema.columns(), columns, label)?;
+    builder.begin(label, indices.rating.is_some(), indices.time.is_some())?;
+    builder.unit = indices.time.map_or(TimeUnit::Unknown, |index| unit_of(&schema.column(index)));
     for index in 0..reader.num_row_groups() {
         let group = guarded(label, || reader.get_row_group(index))?;
-        let get = |place: usize| guarded(label, || read_column(&*group, place));
-        let (mut user, mut item) = (get(places.user)?, get(places.item)?);
-        let mut rating = places.rating.map(get).transpose()?;
-        let mut time = places.time.map(get).transpose()?;
-        let rows = user.rows();
-        if [Some(&item), rating.as_ref(), time.as_ref()]
-            .into_iter()
-            .flatten()
-            .any(|other| other.rows() != rows)
-        {
+        let get = |index: usize| guarded(label, || read_column(&*group, index));
+        let (mut user, mut item) = (get(indices.user)?, get(indices.item)?);
+        let mut rating = indices.rating.map(get).transpose()?;
+        let mut time = indices.time.map(get).transpose()?;
+        let rows = user.rows;
+        if [Some(&item), rating.as_ref(), time.as_ref()].into_iter().flatten().any(|other| other.rows != rows) {
             return Err(damaged(label, "its columns are not of one length"));
         }
         for _ in 0..rows {
-            table.notes.lines += 1;
+            builder.report.lines += 1;
             let row = [Some(&mut user), Some(&mut item), rating.as_mut(), time.as_mut()];
-            let outcome = push(row, table);
-            table.settle(table.notes.lines, outcome)?;
+            let row = push(row, builder);
+            builder.check(builder.report.lines, row)?;
         }
     }
     Ok(())
@@ -84,7 +72,7 @@ fn read_chunks<R: ChunkReader + 'static>(
 
 /// Calls the Parquet library, which panics on some damaged files (a data page that names a dictionary which is not
 /// there): that too becomes an error. What it was reading is dropped with the panic, so no half-made state is seen.
-fn guarded<T>(label: &str, read: impl FnOnce() -> ParquetResult<T>) -> Result<T, DataError> {
+fn guarded<T>(label: &str, read: impl FnOnce() -> ParquetResult<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(damaged(label, &error.to_string())),
@@ -93,66 +81,44 @@ fn guarded<T>(label: &str, read: impl FnOnce() -> ParquetResult<T>) -> Result<T,
 }
 
 fn damaged(label: &str, reason: &str) -> DataError {
-    DataError::Parquet { file: label.to_owned(), reason: reason.to_owned() }
+    DataError::Parquet(label.to_owned(), reason.to_owned())
 }
 
-fn find_places(
+fn find_columns(
     all: &[std::sync::Arc<ColumnDescriptor>],
     asked: Option<&Columns>,
     file: &str,
-) -> Result<Places, DataError> {
+) -> Result<ColumnIndices> {
     let header: Vec<String> = all.iter().map(|column| column.name().to_owned()).collect();
-    let places = match asked {
-        Some(asked) => {
-            let at = |column| columns::place(column, &header, header.len(), file);
-            let (rating, time) = (asked.rating.as_ref(), asked.time.as_ref());
-            Places {
-                user: at(&asked.user)?,
-                item: at(&asked.item)?,
-                rating: rating.map(at).transpose()?,
-                time: time.map(at).transpose()?,
-            }
-        }
-        None => by_name(&header, file)?,
+    let indices = match asked {
+        Some(asked) => ColumnIndices::asked(asked, &header, header.len(), file)?,
+        None => ColumnIndices::of_header(&header).ok_or_else(|| {
+            let users = columns::find(&header, ColumnRole::User).is_none();
+            let column = if users { "for users" } else { "for items" }.to_owned();
+            DataError::NoColumn(file.to_owned(), column, header.join(", "))
+        })?,
     };
-    let chosen = [Some(places.user), Some(places.item), places.rating, places.time];
-    match chosen.into_iter().flatten().find(|&place| all[place].max_rep_level() > 0) {
-        Some(place) => Err(DataError::Parquet {
-            file: file.to_owned(),
-            reason: format!("column {} is a list; one value a row is expected", header[place]),
-        }),
-        None => Ok(places),
+    let chosen = [Some(indices.user), Some(indices.item), indices.rating, indices.time];
+    match chosen.into_iter().flatten().find(|&index| all[index].max_rep_level() > 0) {
+        Some(index) => {
+            let reason = format!("column {} is a list; one value a row is expected", header[index]);
+            Err(damaged(file, &reason))
+        }
+        None => Ok(indices),
     }
 }
 
-fn by_name(header: &[String], file: &str) -> Result<Places, DataError> {
-    let find = |meaning| columns::find(header, meaning);
-    let need = |meaning, column: &str| {
-        find(meaning).ok_or_else(|| DataError::NoColumn {
-            file: file.to_owned(),
-            column: column.to_owned(),
-            found: header.join(", "),
-        })
-    };
-    Ok(Places {
-        user: need(Meaning::User, "for users")?,
-        item: need(Meaning::Item, "for items")?,
-        rating: find(Meaning::Rating),
-        time: find(Meaning::Time),
-    })
-}
-
-fn unit_of(column: &ColumnDescriptor) -> Unit {
+fn unit_of(column: &ColumnDescriptor) -> TimeUnit {
     match (column.logical_type_ref(), column.converted_type()) {
         (Some(LogicalType::Timestamp(about)), _) => match about.unit {
-            TimeUnit::MILLIS => Unit::PerSecond(1_000),
-            TimeUnit::MICROS => Unit::PerSecond(1_000_000),
-            TimeUnit::NANOS => Unit::PerSecond(1_000_000_000),
+            ParquetUnit::MILLIS => TimeUnit::PerSecond(1_000),
+            ParquetUnit::MICROS => TimeUnit::PerSecond(1_000_000),
+            ParquetUnit::NANOS => TimeUnit::PerSecond(1_000_000_000),
         },
-        (_, ConvertedType::TIMESTAMP_MILLIS) => Unit::PerSecond(1_000),
-        (_, ConvertedType::TIMESTAMP_MICROS) => Unit::PerSecond(1_000_000),
-        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => Unit::Days,
-        _ => Unit::Unknown,
+        (_, ConvertedType::TIMESTAMP_MILLIS) => TimeUnit::PerSecond(1_000),
+        (_, ConvertedType::TIMESTAMP_MICROS) => TimeUnit::PerSecond(1_000_000),
+        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => TimeUnit::Days,
+        _ => TimeUnit::Unknown,
     }
 }
 
@@ -161,6 +127,8 @@ struct Values {
     cells: Cells,
     /// Whether each row has a value; empty if all have.
     present: Vec<bool>,
+    /// Number of rows.
+    rows: usize,
     row: usize,
     next: usize,
 }
@@ -183,17 +151,6 @@ enum Cell<'a> {
 }
 
 impl Values {
-    fn rows(&self) -> usize {
-        let values = match &self.cells {
-            Cells::Whole(values) => values.len(),
-            Cells::Decimal(values) => values.len(),
-            Cells::Short(values) => values.len(),
-            Cells::Text(values) => values.len(),
-            Cells::Fixed(values) => values.len(),
-        };
-        if self.present.is_empty() { values } else { self.present.len() }
-    }
-
     /// The next row's value; `None` if it is null.
     fn next(&mut self) -> Option<Cell<'_>> {
         let row = self.row;
@@ -201,21 +158,21 @@ impl Values {
         if self.present.get(row) == Some(&false) {
             return None;
         }
-        let place = self.next;
+        let index = self.next;
         self.next += 1;
         match &self.cells {
-            Cells::Whole(values) => values.get(place).map(|&value| Cell::Whole(value)),
-            Cells::Decimal(values) => values.get(place).map(|&value| Cell::Decimal(value)),
-            Cells::Short(values) => values.get(place).map(|&value| Cell::Short(value)),
-            Cells::Text(values) => values.get(place).map(|value| Cell::Text(value.data())),
-            Cells::Fixed(values) => values.get(place).map(|value| Cell::Text(value.data())),
+            Cells::Whole(values) => values.get(index).map(|&value| Cell::Whole(value)),
+            Cells::Decimal(values) => values.get(index).map(|&value| Cell::Decimal(value)),
+            Cells::Short(values) => values.get(index).map(|&value| Cell::Short(value)),
+            Cells::Text(values) => values.get(index).map(|value| Cell::Text(value.data())),
+            Cells::Fixed(values) => values.get(index).map(|value| Cell::Text(value.data())),
         }
     }
 }
 
-fn read_column(group: &dyn RowGroupReader, place: usize) -> ParquetResult<Values> {
-    let optional = group.metadata().column(place).column_descr().max_def_level() > 0;
-    Ok(match group.get_column_reader(place)? {
+fn read_column(group: &dyn RowGroupReader, index: usize) -> ParquetResult<Values> {
+    let optional = group.metadata().column(index).column_descr().max_def_level() > 0;
+    Ok(match group.get_column_reader(index)? {
         ColumnReader::BoolColumnReader(reader) => {
             read_all(reader, optional, |all| Cells::Whole(all.into_iter().map(i64::from).collect()))?
         }
@@ -227,9 +184,9 @@ fn read_column(group: &dyn RowGroupReader, place: usize) -> ParquetResult<Values
         ColumnReader::DoubleColumnReader(reader) => read_all(reader, optional, Cells::Decimal)?,
         ColumnReader::ByteArrayColumnReader(reader) => read_all(reader, optional, Cells::Text)?,
         ColumnReader::FixedLenByteArrayColumnReader(reader) => read_all(reader, optional, Cells::Fixed)?,
-        ColumnReader::Int96ColumnReader(reader) => read_all(reader, optional, |all| {
-            Cells::Whole(all.into_iter().map(|value| value.to_millis()).collect())
-        })?,
+        ColumnReader::Int96ColumnReader(reader) => {
+            read_all(reader, optional, |all| Cells::Whole(all.into_iter().map(|value| value.to_millis()).collect()))?
+        }
     })
 }
 
@@ -247,21 +204,22 @@ fn read_all<T: DataType>(
             break;
         }
     }
+    let rows = if levels.is_empty() { values.len() } else { levels.len() };
     let highest = levels.iter().copied().max().unwrap_or(0).max(1);
     let present = levels.iter().map(|&level| level == highest).collect();
-    Ok(Values { cells: wrap(values), present, row: 0, next: 0 })
+    Ok(Values { cells: wrap(values), present, rows, row: 0, next: 0 })
 }
 
-fn push(row: [Option<&mut Values>; 4], table: &mut Table) -> Result<(), Trouble> {
+fn push(row: [Option<&mut Values>; 4], builder: &mut DatasetBuilder) -> Result<(), RowError> {
     // All four step forward before anything is refused, so that they stay in the same row.
     let [user, item, rating, time] = row.map(|values| values.map(Values::next));
     let rating = rating.map_or(Ok(1.0), rating_of)?;
     let time = time.map_or(Ok(0), time_of)?;
     let (user, item) = (id_of(user.flatten(), "user")?, id_of(item.flatten(), "item")?);
-    table.push(&user, &item, rating, time).map(|_| ())
+    builder.push(&user, &item, rating, time).map(|_| ())
 }
 
-fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow::Cow<'a, [u8]>, Trouble> {
+fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow::Cow<'a, [u8]>, RowError> {
     match cell {
         Some(Cell::Text(text)) => Ok(text.into()),
         Some(Cell::Whole(number)) => {
@@ -273,12 +231,12 @@ fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow:
         Some(Cell::Decimal(value)) if value == value.trunc() && value.abs() < 9e15 => {
             Ok((value as i64).to_string().into_bytes().into())
         }
-        Some(_) => Err(Trouble::row(field, "text or a whole number", b"a decimal number")),
-        None => Err(Trouble::row(field, "an id", b"null")),
+        Some(_) => Err(RowError::bad(field, "text or a whole number", b"a decimal number")),
+        None => Err(RowError::bad(field, "an id", b"null")),
     }
 }
 
-fn rating_of(cell: Option<Cell<'_>>) -> Result<f32, Trouble> {
+fn rating_of(cell: Option<Cell<'_>>) -> Result<f32, RowError> {
     let (value, shown) = match cell {
         Some(Cell::Whole(value)) => (Some(value as f32), value.to_string()),
         Some(Cell::Decimal(value)) => (Some(value as f32), value.to_string()),
@@ -287,10 +245,10 @@ fn rating_of(cell: Option<Cell<'_>>) -> Result<f32, Trouble> {
         None => (None, "null".to_owned()),
     };
     let finite = value.filter(|value| value.is_finite()).map(|value| value + 0.0);
-    finite.ok_or_else(|| Trouble::row("rating", "a finite number", shown.as_bytes()))
+    finite.ok_or_else(|| RowError::bad("rating", "a finite number", shown.as_bytes()))
 }
 
-fn time_of(cell: Option<Cell<'_>>) -> Result<i64, Trouble> {
+fn time_of(cell: Option<Cell<'_>>) -> Result<i64, RowError> {
     let (value, shown) = match cell {
         Some(Cell::Whole(value)) => (Some(value), String::new()),
         Some(Cell::Decimal(value)) => (number::whole(value), value.to_string()),
@@ -298,5 +256,5 @@ fn time_of(cell: Option<Cell<'_>>) -> Result<i64, Trouble> {
         Some(Cell::Text(text)) => (number::time(text), crate::text::decode(text).0.into_owned()),
         None => (None, "null".to_owned()),
     };
-    value.ok_or_else(|| Trouble::row("timestamp", "a number or a date", shown.as_bytes()))
+    value.ok_or_else(|| RowError::bad("timestamp", "a number or a date", shown.as_bytes()))
 }

@@ -1,34 +1,25 @@
 //! One user a line: the user's id, then the items in time order.
 
-use crate::error::DataError;
+use crate::builder::{DatasetBuilder, RowError};
+use crate::error::Result;
 use crate::fields::{Delimiter, Fields};
-use crate::lines::Lines;
-use crate::table::{Table, Trouble};
+use crate::lines::read_lines;
 use std::io::Read;
 
 /// Reads a whole file; there are no ratings and no times, the order of the items is the order in time.
-pub(crate) fn read<R: Read>(source: R, table: &mut Table, file: &str) -> Result<(), DataError> {
-    table.begin(file, false, false)?;
-    let mut lines = Lines::new(source);
+pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
+    builder.begin(file, false, false)?;
     let mut fields = Fields::default();
-    while let Some(line) = lines.next().map_err(|error| DataError::io(file, error))? {
-        let outcome = user(line, &mut fields, table);
-        table.settle(lines.number(), outcome)?;
-    }
-    table.notes.lines += lines.number();
-    Ok(())
-}
-
-fn user(line: &[u8], fields: &mut Fields, table: &mut Table) -> Result<(), Trouble> {
-    // Blanks are not quoted, so cutting cannot fail.
-    let _ = fields.cut(line, Delimiter::Blanks);
-    match fields.len() {
-        0 => table.notes.blank += 1,
-        1 => return Err(Trouble::row("items", "items after the user's id", line)),
-        _ => {}
-    }
-    for place in 1..fields.len() {
-        table.push(fields.get(line, 0), fields.get(line, place), 1.0, 0)?;
-    }
+    builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
+        // Blanks are not quoted, so splitting cannot fail.
+        let _ = fields.split(line, Delimiter::Blanks);
+        match fields.len() {
+            0 => builder.report.blank += 1,
+            1 => return Err(RowError::bad("items", "items after the user's id", line)),
+            _ => {}
+        }
+        (1..fields.len())
+            .try_for_each(|index| builder.push(fields.get(line, 0), fields.get(line, index), 1.0, 0).map(|_| ()))
+    })?;
     Ok(())
 }

@@ -49,13 +49,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub(super) fn new(
-        groups: &[Group],
-        districts: &[District],
-        places: &[Place],
-        strength: f64,
-        root: &Rng,
-    ) -> Self {
+    pub(super) fn new(groups: &[Group], districts: &[District], places: &[Place], strength: f64, root: &Rng) -> Self {
         let mut members = vec![Vec::new(); districts.len()];
         for (index, place) in places.iter().enumerate() {
             members[place.district as usize].push(index as u32);
@@ -63,8 +57,7 @@ impl Tables {
         let (mut towards, mut within) = (Vec::new(), Vec::new());
         for (index, group) in groups.iter().enumerate() {
             let mut rng = root.stream("whims", index as u64);
-            let whims: Vec<f64> =
-                places.iter().map(|_| strength * SPREAD.unexplained * rng.normal()).collect();
+            let whims: Vec<f64> = places.iter().map(|_| strength * SPREAD.unexplained * rng.normal()).collect();
             let weight = |&place: &u32| appeal(group, &places[place as usize], whims[place as usize]);
             let weights: Vec<Vec<f64>> = members.iter().map(|own| own.iter().map(weight).collect()).collect();
             let mass: Vec<f64> = weights.iter().map(|own| own.iter().sum()).collect();

@@ -37,8 +37,7 @@ impl Town {
     ) -> Result<(), E> {
         let batches: Vec<usize> = (0..self.users()).step_by(BATCH).collect();
         for wave in batches.chunks(BATCHES) {
-            let done: Vec<T> =
-                wave.par_iter().map(|&first| work(first..(first + BATCH).min(self.users()))).collect();
+            let done: Vec<T> = wave.par_iter().map(|&first| work(first..(first + BATCH).min(self.users()))).collect();
             done.into_iter().try_for_each(&mut take)?;
         }
         Ok(())

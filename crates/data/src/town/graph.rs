@@ -1,4 +1,4 @@
-//! What is known of the places, as a knowledge graph in N-Triples.
+//! The knowledge graph of the places, in N-Triples.
 
 use super::Town;
 use super::places::{CUISINES, STYLES};
@@ -112,17 +112,17 @@ impl Town {
     }
 
     fn write_people<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
-        for (index, chain) in self.chains().iter().enumerate() {
+        for (index, chain) in self.grounds.chains.iter().enumerate() {
             let this = Thing("chain", index);
             to.introduce(&this, "Chain", &chain.name)?;
             to.link(&this, "headOffice", &Thing("district", chain.home as usize))?;
         }
-        for (index, owner) in self.owners().iter().enumerate() {
+        for (index, owner) in self.grounds.owners.iter().enumerate() {
             let this = Thing("owner", index);
             to.introduce(&this, "Owner", &owner.name)?;
             to.link(&this, "bornIn", &Thing("district", owner.born as usize))?;
         }
-        for (index, architect) in self.architects().iter().enumerate() {
+        for (index, architect) in self.grounds.architects.iter().enumerate() {
             let this = Thing("architect", index);
             to.introduce(&this, "Architect", &architect.name)?;
             to.link(&this, "bornIn", &Thing("district", architect.born as usize))?;
@@ -137,15 +137,16 @@ impl Town {
             to.introduce(&this, "Place", &place.title)?;
             to.link(&this, "category", &Thing("category", place.category as usize))?;
             to.link(&this, "inDistrict", &Thing("district", place.district as usize))?;
-            to.link(&this, "style", &Thing("style", place.style as usize))?;
-            to.link(&this, "price", &Thing("price", place.price as usize))?;
-            to.link(&this, "owner", &Thing("owner", place.owner as usize))?;
-            to.link(&this, "architect", &Thing("architect", place.architect as usize))?;
-            if let Some(cuisine) = place.cuisine {
-                to.link(&this, "cuisine", &Thing("cuisine", cuisine as usize))?;
-            }
-            if let Some(chain) = place.chain {
-                to.link(&this, "chain", &Thing("chain", chain as usize))?;
+            let others = [
+                ("style", Some(place.style)),
+                ("price", Some(place.price)),
+                ("owner", Some(place.owner)),
+                ("architect", Some(place.architect)),
+                ("cuisine", place.cuisine),
+                ("chain", place.chain),
+            ];
+            for (kind, index) in others {
+                index.map_or(Ok(()), |index| to.link(&this, kind, &Thing(kind, index as usize)))?;
             }
         }
         Ok(())

@@ -58,50 +58,15 @@ pub const START: i64 = 1_704_067_200;
 /// Why a town could not be built or written.
 #[derive(Debug, Error)]
 pub enum TownError {
-    /// A parameter that towns do not have.
-    #[error("synth:town has no parameter `{key}`: {suggestion}")]
-    UnknownParameter {
-        /// As written.
-        key: String,
-        /// The nearest one, or all of them.
-        suggestion: String,
-    },
-    /// A part of the name without `=`.
-    #[error("synth:town: `{part}` is not of the form parameter=value")]
-    NotAParameter {
-        /// As written.
-        part: String,
-    },
-    /// A value that cannot be.
-    #[error("synth:town: {key} must be {expected}, not `{found}`")]
-    OutOfRange {
-        /// The parameter.
-        key: &'static str,
-        /// Its range in words.
-        expected: String,
-        /// As written.
-        found: String,
-    },
-    /// A parameter given more than once.
-    #[error("synth:town: {key} is given twice")]
-    Twice {
-        /// The parameter.
-        key: &'static str,
-    },
-    /// The folder to write to is there already.
-    #[error("{path}: exists already; name a new folder")]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Writing failed.
-    #[error("{path}: {source}")]
-    Write {
-        /// What was being written.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    /// A name with a part that is no valid parameter.
+    #[error("synth:town{0}")]
+    Name(String),
+    /// The folder to write to is there already. Fields: the folder.
+    #[error("{0}: exists already; name a new folder")]
+    Exists(PathBuf),
+    /// Writing failed. Fields: what was being written; why it failed.
+    #[error("{0}: {1}")]
+    Write(PathBuf, #[source] std::io::Error),
 }
 
 /// A town: its catalog, and the tables from which its residents' lives are drawn.
@@ -183,21 +148,6 @@ impl Town {
     /// The districts.
     pub fn districts(&self) -> &[District] {
         &self.grounds.districts
-    }
-
-    /// The chains that some places belong to.
-    pub fn chains(&self) -> &[Chain] {
-        &self.grounds.chains
-    }
-
-    /// Those who own the places.
-    pub fn owners(&self) -> &[Owner] {
-        &self.grounds.owners
-    }
-
-    /// Those who built them.
-    pub fn architects(&self) -> &[Architect] {
-        &self.grounds.architects
     }
 
     /// The first second of the period, since 1970.

@@ -3,86 +3,38 @@
 use sottovoce_core::Rng;
 
 /// Names of the first districts; later ones get `New` or `Upper` in front.
+#[rustfmt::skip]
 const DISTRICTS: [&str; 24] = [
-    "Old Town",
-    "Harbour",
-    "Castle Hill",
-    "Mill Quarter",
-    "Garden Rows",
-    "Riverside",
-    "Lantern Yard",
-    "Cathedral",
-    "Saltmarsh",
-    "Orchard Park",
-    "Foundry",
-    "Market Cross",
-    "Lighthouse",
-    "Abbey Fields",
-    "Ropewalk",
-    "Kingsbridge",
-    "Vineyards",
-    "Northgate",
-    "Glassworks",
-    "Ferry End",
-    "Cloth Hall",
-    "Stonepit",
-    "Weir Side",
-    "Larkmead",
+    "Old Town", "Harbour", "Castle Hill", "Mill Quarter", "Garden Rows", "Riverside", "Lantern Yard",
+    "Cathedral", "Saltmarsh", "Orchard Park", "Foundry", "Market Cross", "Lighthouse", "Abbey Fields",
+    "Ropewalk", "Kingsbridge", "Vineyards", "Northgate", "Glassworks", "Ferry End", "Cloth Hall", "Stonepit",
+    "Weir Side", "Larkmead",
 ];
 
+#[rustfmt::skip]
 const ADJECTIVES: [&str; 32] = [
-    "Blue",
-    "Golden",
-    "Quiet",
-    "Little",
-    "Silver",
-    "Old",
-    "Crooked",
-    "Merry",
-    "Hidden",
-    "White",
-    "Red",
-    "Green",
-    "Lucky",
-    "Wandering",
-    "Sleepy",
-    "Amber",
-    "Velvet",
-    "Copper",
-    "Painted",
-    "Singing",
-    "Hollow",
-    "Bright",
-    "Salty",
-    "Winter",
-    "Summer",
-    "Paper",
-    "Marble",
-    "Iron",
-    "Honest",
-    "Seventh",
-    "Lost",
-    "Scarlet",
+    "Blue", "Golden", "Quiet", "Little", "Silver", "Old", "Crooked", "Merry", "Hidden", "White", "Red",
+    "Green", "Lucky", "Wandering", "Sleepy", "Amber", "Velvet", "Copper", "Painted", "Singing", "Hollow",
+    "Bright", "Salty", "Winter", "Summer", "Paper", "Marble", "Iron", "Honest", "Seventh", "Lost", "Scarlet",
 ];
 
 const NOUNS: [&str; 40] = [
-    "Lantern", "Heron", "Anchor", "Fig", "Bell", "Fox", "Compass", "Harp", "Olive", "Sail", "Acorn", "Lion",
-    "Owl", "Tower", "Rose", "Swan", "Kettle", "Thistle", "Moon", "Bridge", "Wheel", "Arch", "Lemon", "Star",
-    "Cloud", "Pear", "Key", "Mirror", "Otter", "Feather", "Drum", "Candle", "Pebble", "Crown", "Fiddle",
-    "Hare", "Barrel", "Poppy", "Gate", "Whistle",
+    "Lantern", "Heron", "Anchor", "Fig", "Bell", "Fox", "Compass", "Harp", "Olive", "Sail", "Acorn", "Lion", "Owl",
+    "Tower", "Rose", "Swan", "Kettle", "Thistle", "Moon", "Bridge", "Wheel", "Arch", "Lemon", "Star", "Cloud", "Pear",
+    "Key", "Mirror", "Otter", "Feather", "Drum", "Candle", "Pebble", "Crown", "Fiddle", "Hare", "Barrel", "Poppy",
+    "Gate", "Whistle",
 ];
 
 const STARTS: [&str; 20] = [
-    "Mor", "Bel", "Cas", "Fer", "Gal", "Lan", "Mar", "Nov", "Ori", "Pal", "Ros", "San", "Tor", "Val", "Ver",
-    "Zan", "Bran", "Del", "Kol", "Rin",
+    "Mor", "Bel", "Cas", "Fer", "Gal", "Lan", "Mar", "Nov", "Ori", "Pal", "Ros", "San", "Tor", "Val", "Ver", "Zan",
+    "Bran", "Del", "Kol", "Rin",
 ];
 const MIDDLES: [&str; 10] = ["", "a", "i", "en", "and", "er", "ol", "ar", "in", "et"];
-const ENDS: [&str; 12] =
-    ["elli", "ini", "oni", "ati", "aro", "esi", "ucci", "man", "sen", "ova", "ski", "ard"];
+const ENDS: [&str; 12] = ["elli", "ini", "oni", "ati", "aro", "esi", "ucci", "man", "sen", "ova", "ski", "ard"];
 
 const FIRST_NAMES: [&str; 24] = [
-    "Ada", "Bruno", "Clara", "Dario", "Elena", "Franz", "Greta", "Hugo", "Ines", "Jonas", "Karin", "Luca",
-    "Marta", "Nils", "Olga", "Paolo", "Rita", "Sami", "Tilda", "Ugo", "Vera", "Willem", "Yara", "Zeno",
+    "Ada", "Bruno", "Clara", "Dario", "Elena", "Franz", "Greta", "Hugo", "Ines", "Jonas", "Karin", "Luca", "Marta",
+    "Nils", "Olga", "Paolo", "Rita", "Sami", "Tilda", "Ugo", "Vera", "Willem", "Yara", "Zeno",
 ];
 
 pub(super) fn district(index: usize) -> String {

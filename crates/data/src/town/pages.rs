@@ -82,8 +82,7 @@ impl Shelves {
     pub(super) fn new(groups: &[Group], pages: &[Page]) -> Self {
         let by_group = groups.iter().map(|group| Alias::new(&group.topics)).collect();
         let of_topic = |topic: usize| {
-            let weights: Vec<f64> =
-                pages.iter().skip(topic).step_by(TOPICS).map(|page| page.popularity).collect();
+            let weights: Vec<f64> = pages.iter().skip(topic).step_by(TOPICS).map(|page| page.popularity).collect();
             Alias::new(&weights)
         };
         Self { by_group, by_topic: (0..TOPICS).map(of_topic).collect() }
@@ -123,8 +122,7 @@ impl Town {
         let interests = self.interests_of(&resident, user);
         let mut rng = self.root.stream("reading", user as u64);
         into.clear();
-        let count =
-            1.0 + rhythm::long_tailed(self.spec.views - 1.0, SPREAD, &mut rng).min(50.0 * self.spec.views);
+        let count = 1.0 + rhythm::long_tailed(self.spec.views - 1.0, SPREAD, &mut rng).min(50.0 * self.spec.views);
         let from = (self.end() - i64::from(READING_DAYS) * 86_400).max(self.start());
         for _ in 0..count as usize {
             into.push(self.page_view(&resident, &interests, from, &mut rng));

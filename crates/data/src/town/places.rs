@@ -7,31 +7,20 @@ use rustc_hash::FxHashSet;
 use sottovoce_core::{Rng, math};
 
 /// Cuisines, which eating places have, and the part of the world each comes from.
+#[rustfmt::skip]
 pub const CUISINES: [(&str, &str); 12] = [
-    ("Ligurian", "Mediterranean"),
-    ("Greek", "Mediterranean"),
-    ("Andalusian", "Mediterranean"),
-    ("Lebanese", "Levant"),
-    ("Turkish", "Levant"),
-    ("Japanese", "East Asia"),
-    ("Sichuan", "East Asia"),
-    ("Korean", "East Asia"),
-    ("Mexican", "Americas"),
-    ("Peruvian", "Americas"),
-    ("Nordic", "North Sea"),
+    ("Ligurian", "Mediterranean"), ("Greek", "Mediterranean"), ("Andalusian", "Mediterranean"),
+    ("Lebanese", "Levant"), ("Turkish", "Levant"), ("Japanese", "East Asia"), ("Sichuan", "East Asia"),
+    ("Korean", "East Asia"), ("Mexican", "Americas"), ("Peruvian", "Americas"), ("Nordic", "North Sea"),
     ("Flemish", "North Sea"),
 ];
 
 /// Architectural styles and their periods.
+#[rustfmt::skip]
 pub const STYLES: [(&str, &str); 8] = [
-    ("Romanesque", "Middle Ages"),
-    ("Gothic", "Middle Ages"),
-    ("Renaissance", "Early Modern"),
-    ("Baroque", "Early Modern"),
-    ("Neoclassical", "Nineteenth Century"),
-    ("Art Nouveau", "Nineteenth Century"),
-    ("Bauhaus", "Modern"),
-    ("Brutalist", "Modern"),
+    ("Romanesque", "Middle Ages"), ("Gothic", "Middle Ages"), ("Renaissance", "Early Modern"),
+    ("Baroque", "Early Modern"), ("Neoclassical", "Nineteenth Century"),
+    ("Art Nouveau", "Nineteenth Century"), ("Bauhaus", "Modern"), ("Brutalist", "Modern"),
 ];
 
 /// A point of the town, in kilometres east and north of its centre.
@@ -75,7 +64,7 @@ pub struct District {
 /// A place that residents visit.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What it is called; no two places are called alike.
+    /// Its name, which is unique.
     pub title: String,
     /// Where it is.
     pub position: Position,
@@ -139,7 +128,7 @@ pub struct Architect {
     pub style: u32,
 }
 
-/// All that stands in the town.
+/// Everything in the town.
 #[derive(Clone, Debug)]
 pub(super) struct Grounds {
     pub(super) districts: Vec<District>,
@@ -174,17 +163,10 @@ pub(super) fn point_in(district: &District, rng: &mut Rng) -> Position {
 pub(super) fn grounds(count: usize, district_count: usize, days: u32, root: &Rng) -> Grounds {
     let mut rng = root.stream("people", 0);
     let born = |rng: &mut Rng| rng.below(district_count as u32);
-    let chain = |rng: &mut Rng| Chain {
-        name: names::emblem(rng),
-        category: rng.below(LEAVES as u32),
-        home: born(rng),
-    };
+    let chain = |rng: &mut Rng| Chain { name: names::emblem(rng), category: rng.below(LEAVES as u32), home: born(rng) };
     let owner = |rng: &mut Rng| Owner { name: names::person(rng), born: born(rng) };
-    let architect = |rng: &mut Rng| Architect {
-        name: names::person(rng),
-        born: born(rng),
-        style: rng.below(STYLES.len() as u32),
-    };
+    let architect =
+        |rng: &mut Rng| Architect { name: names::person(rng), born: born(rng), style: rng.below(STYLES.len() as u32) };
     let grounds = Grounds {
         districts: districts(district_count),
         chains: (0..(count / 40).clamp(4, 400)).map(|_| chain(&mut rng)).collect(),
@@ -235,8 +217,7 @@ impl Builder {
         let index = self.grounds.places.len();
         let mut rng = self.root.stream("place", index as u64);
         // The first places see to it that no district is empty.
-        let district =
-            if index < self.grounds.districts.len() { index } else { self.by_district.draw(&mut rng) };
+        let district = if index < self.grounds.districts.len() { index } else { self.by_district.draw(&mut rng) };
         let mut category = self.by_category[district].draw(&mut rng) as u32;
         let chain = rng.chance(0.15).then(|| rng.below(self.grounds.chains.len() as u32));
         if let Some(chain) = chain {

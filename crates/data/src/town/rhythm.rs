@@ -13,12 +13,12 @@ pub(super) const OUTING_GAP: i64 = 3 * HOUR;
 
 /// How busy the hours of a working day and of a day at the weekend are.
 const WORKDAY: [f64; 24] = [
-    2.0, 1.0, 0.5, 0.5, 0.5, 1.0, 3.0, 6.0, 8.0, 6.0, 5.0, 6.0, 10.0, 9.0, 6.0, 5.0, 6.0, 9.0, 12.0, 13.0,
-    12.0, 9.0, 6.0, 4.0,
+    2.0, 1.0, 0.5, 0.5, 0.5, 1.0, 3.0, 6.0, 8.0, 6.0, 5.0, 6.0, 10.0, 9.0, 6.0, 5.0, 6.0, 9.0, 12.0, 13.0, 12.0, 9.0,
+    6.0, 4.0,
 ];
 const WEEKEND: [f64; 24] = [
-    7.0, 5.0, 3.0, 1.5, 0.5, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 12.0, 13.0, 12.0, 11.0, 11.0, 11.0, 12.0, 13.0,
-    14.0, 14.0, 12.0, 10.0, 9.0,
+    7.0, 5.0, 3.0, 1.5, 0.5, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 12.0, 13.0, 12.0, 11.0, 11.0, 11.0, 12.0, 13.0, 14.0, 14.0,
+    12.0, 10.0, 9.0,
 ];
 
 /// Chance that an idea for a main category of places suits the night, the morning, the afternoon, the evening.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_keep_to_their_bounds_and_to_the_clock() {
+    fn moments_are_within_bounds_and_follow_the_hours() {
         let rhythm = Rhythm::new();
         let mut rng = Rng::new(5);
         let (from, until) = (START + 10 * 86_400 + 7, START + 24 * 86_400);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn long_tails_have_their_mean() {
+    fn long_tailed_has_the_given_mean() {
         let mut rng = Rng::new(6);
         let mean = (0..100_000).map(|_| long_tailed(22.0, 1.0, &mut rng)).sum::<f64>() / 100_000.0;
         assert!((mean - 22.0).abs() < 0.5, "{mean}");

@@ -181,14 +181,13 @@ impl TownSpec {
 
     fn read_part(&mut self, part: &str) -> Result<&'static str, TownError> {
         let Some((key, text)) = part.split_once('=') else {
-            return Err(TownError::NotAParameter { part: part.to_owned() });
+            return Err(TownError::Name(format!(": `{part}` is not of the form parameter=value")));
         };
         let Some(parameter) = PARAMETERS.iter().find(|known| known.key == key) else {
-            return Err(TownError::UnknownParameter { key: key.to_owned(), suggestion: nearest(key) });
+            return Err(TownError::Name(format!(" has no parameter `{key}`: {}", nearest(key))));
         };
         let value: f64 = text.parse().map_err(|_| out_of_range(parameter, text))?;
-        let fits =
-            (parameter.low..=parameter.high).contains(&value) && (!parameter.whole || value.fract() == 0.0);
+        let fits = (parameter.low..=parameter.high).contains(&value) && (!parameter.whole || value.fract() == 0.0);
         if !fits {
             return Err(out_of_range(parameter, text));
         }
@@ -198,17 +197,17 @@ impl TownSpec {
 }
 
 fn out_of_range(parameter: &Parameter, found: &str) -> TownError {
-    TownError::OutOfRange { key: parameter.key, expected: parameter.to_string(), found: found.to_owned() }
+    TownError::Name(format!(": {} must be {parameter}, not `{found}`", parameter.key))
 }
 
-/// ", did you mean ...?" when a known key is near, else the list of keys.
+/// "did you mean ...?" when a key is similar, else the list of keys.
 fn nearest(key: &str) -> String {
     let best = PARAMETERS
         .iter()
         .map(|known| (strsim::jaro_winkler(key, known.key), known.key))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     match best {
-        Some((likeness, known)) if likeness > 0.75 => format!("did you mean `{known}`?"),
+        Some((similarity, known)) if similarity > 0.75 => format!("did you mean `{known}`?"),
         _ => {
             let keys: Vec<_> = PARAMETERS.iter().map(|known| known.key).collect();
             format!("it takes {}", keys.join(", "))
@@ -229,7 +228,7 @@ impl FromStr for TownSpec {
         for part in rest.split(':').filter(|_| !rest.is_empty()) {
             let key = spec.read_part(part)?;
             if seen.contains(&key) {
-                return Err(TownError::Twice { key });
+                return Err(TownError::Name(format!(": {key} is given twice")));
             }
             seen.push(key);
         }
@@ -263,13 +262,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn defaults_grow_below_linearly() {
+    fn default_places_grow_sublinearly() {
         let places = |users| TownSpec { users, ..TownSpec::default() }.places();
         assert_eq!([50, 1000, 10_000, 10_000_000].map(places), [447, 2000, 2000, 63_246]);
     }
 
     #[test]
-    fn what_stands_in_front_may_be_missing() {
+    fn prefix_is_optional() {
         let spec = |name: &str| name.parse::<TownSpec>().unwrap();
         assert_eq!(spec("town:users=70"), spec("synth:town:users=70"));
         assert_eq!(spec("users=70").users, 70);
@@ -277,20 +276,11 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_parameter() {
         let message = |name: &str| name.parse::<TownSpec>().unwrap_err().to_string();
-        assert_eq!(
-            message("synth:town:user=50"),
-            "synth:town has no parameter `user`: did you mean `users`?"
-        );
-        assert_eq!(
-            message("users=49"),
-            "synth:town: users must be a whole number from 50 to 10000000, not `49`"
-        );
-        assert_eq!(
-            message("users=60.5"),
-            "synth:town: users must be a whole number from 50 to 10000000, not `60.5`"
-        );
+        assert_eq!(message("synth:town:user=50"), "synth:town has no parameter `user`: did you mean `users`?");
+        assert_eq!(message("users=49"), "synth:town: users must be a whole number from 50 to 10000000, not `49`");
+        assert_eq!(message("users=60.5"), "synth:town: users must be a whole number from 50 to 10000000, not `60.5`");
         assert_eq!(message("drift=NaN"), "synth:town: drift must be a number from 0 to 1, not `NaN`");
         assert_eq!(message("synth:town:500"), "synth:town: `500` is not of the form parameter=value");
         assert_eq!(message("seed=1:seed=2"), "synth:town: seed is given twice");
@@ -298,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_put_together_by_hand_is_checked_too() {
+    fn checks_specs_built_in_code() {
         let spec = TownSpec { groups: 65, ..TownSpec::default() };
         assert!(spec.check().unwrap_err().to_string().contains("groups must be a whole number from 1 to 64"));
     }

@@ -5,7 +5,7 @@ use super::taxonomy::{LEAVES, LEAVES_A_TOP, PAGE_TREE, TOPICS, TOPICS_A_SECTION,
 use sottovoce_core::{Rng, math};
 
 /// How much a group's liking differs between main categories, categories, cuisines, styles and prices, and between
-/// places for no reason that the knowledge graph tells (standard deviations of log weights, at `taste=1`).
+/// places for no reason in the knowledge graph (standard deviations of log weights, at `taste=1`).
 pub(super) const SPREAD: Spread =
     Spread { top: 0.8, leaf: 1.1, cuisine: 0.6, style: 0.5, price: 0.35, unexplained: 0.9 };
 
@@ -64,19 +64,11 @@ pub(super) fn groups(count: usize, strength: f64, root: &Rng) -> Vec<Group> {
 
 fn group(strength: f64, rng: &mut Rng) -> Group {
     let tops: [f64; TOPS] = std::array::from_fn(|_| strength * SPREAD.top * rng.normal());
-    let categories =
-        std::array::from_fn(|leaf| tops[leaf / LEAVES_A_TOP] + strength * SPREAD.leaf * rng.normal());
+    let categories = std::array::from_fn(|leaf| tops[leaf / LEAVES_A_TOP] + strength * SPREAD.leaf * rng.normal());
     let cuisines = std::array::from_fn(|_| strength * SPREAD.cuisine * rng.normal());
     let styles = std::array::from_fn(|_| strength * SPREAD.style * rng.normal());
     let price = strength * SPREAD.price * rng.normal();
-    Group {
-        categories,
-        cuisines,
-        styles,
-        price,
-        topics: topics(&tops, rng),
-        share: math::exp(0.4 * rng.normal()),
-    }
+    Group { categories, cuisines, styles, price, topics: topics(&tops, rng), share: math::exp(0.4 * rng.normal()) }
 }
 
 /// People read about what they like to visit, and about other things.

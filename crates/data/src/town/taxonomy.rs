@@ -4,10 +4,7 @@
 pub const PLACE_TREE: [(&str, [&str; LEAVES_A_TOP]); TOPS] = [
     ("Food", ["Trattoria", "Pizzeria", "Sushi Bar", "Burger Grill", "Vegan Kitchen", "Noodle House"]),
     ("Drinks", ["Café", "Wine Bar", "Pub", "Cocktail Bar", "Tea Room", "Juice Bar"]),
-    (
-        "Nightlife",
-        ["Night Club", "Jazz Cellar", "Karaoke Lounge", "Comedy Club", "Dance Hall", "Game Arcade"],
-    ),
+    ("Nightlife", ["Night Club", "Jazz Cellar", "Karaoke Lounge", "Comedy Club", "Dance Hall", "Game Arcade"]),
     ("Culture", ["Art Gallery", "History Museum", "Science Museum", "Theatre", "Concert Hall", "Cinema"]),
     ("Outdoors", ["Park", "Beach", "Garden", "Lookout", "Lakeside", "Forest Trail"]),
     ("Sport", ["Gym", "Climbing Hall", "Swimming Pool", "Football Ground", "Tennis Club", "Yoga Studio"]),

@@ -391,7 +391,7 @@ impl Device {
         let facts = self.items.as_ref().and_then(|items| items.facts());
         self.options.models.load(&terms.model, facts).map_err(|error| Declined::Terms {
             why: error.to_string(),
-            refusal: Refusal::UnknownModel { name: terms.model.name.clone() },
+            refusal: Refusal::UnknownModel(terms.model.name.clone()),
         })
     }
 

@@ -11,10 +11,10 @@ use sottovoce_device::{
 };
 use sottovoce_models::federated::{ServerModel, fpl};
 use sottovoce_privacy::quantize::RowLayout;
-use sottovoce_privacy::tokens::{BlindedElement, Eligibility, Issuer, PublicKey, Token, from_hex};
+use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Token, from_hex};
 use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
-    CriterionRequest, DeviceId, Difference, DifferenceOptions, FederationId, ModelSpec, ModelVersion, Policy,
+    CriterionRequest, Difference, FederationId, ModelSpec, ModelVersion, Policy,
     Received, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
@@ -70,6 +70,7 @@ pub struct World {
     pub updates: BTreeMap<(u64, u64), (String, Vec<u8>, usize)>,
     /// Gives tokens, and what came with them: by nullifier, the bytes and how often they came.
     pub issuer: Option<Issuer>,
+    pub tokens: BTreeMap<u64, BlindedElement>,
     pub anonymous: BTreeMap<[u8; 32], (Vec<u8>, usize)>,
     pub refusals: Vec<(u64, sottovoce_protocol::Refusal)>,
     pub requests: Vec<Request>,
@@ -103,6 +104,7 @@ impl Server {
             withdrawn: Vec::new(),
             updates: BTreeMap::new(),
             issuer: None,
+            tokens: BTreeMap::new(),
             anonymous: BTreeMap::new(),
             refusals: Vec::new(),
             requests: Vec::new(),
@@ -226,12 +228,12 @@ impl World {
     }
 
     fn issue_token(&mut self, device: u64, request: &Request) -> Response {
-        let issuer = self.issuer.as_mut().unwrap();
         let blinded = BlindedElement::from_bytes(&request.body).unwrap();
-        match issuer.issue(DeviceId(device), Eligibility::Eligible, &blinded, &mut SecureRng::new([9; 32])) {
-            Ok(issued) => Response { body: issued.to_bytes().to_vec(), ..answer(200) },
-            Err(_) => problem(409, "token-taken"),
+        if *self.tokens.entry(device).or_insert(blinded) != blinded {
+            return problem(409, "token-taken");
         }
+        let response = self.issuer.as_ref().unwrap().evaluate(&blinded, &mut SecureRng::new([9; 32]));
+        Response { body: response.to_bytes().to_vec(), ..answer(200) }
     }
 
     fn upload_anonymously(&mut self, request: &Request) -> Response {
@@ -281,9 +283,11 @@ impl World {
         if !self.differences {
             return problem(404, "no-difference");
         }
-        let difference =
-            Difference::between(&self.versions[held], &self.versions[version], DifferenceOptions::EXACT)
-                .unwrap();
+        let (held, next) = (&self.versions[held], &self.versions[version]);
+        let row = |model: &SharedModel, table: usize, row| model.parameters.tables()[table].row(row).to_vec();
+        let changed = |table, at| row(held, table, at) != row(next, table, at);
+        let base = (held.version, held.parameters.checksum());
+        let difference = Difference::since_version(next, base, ValueEncoding::F32, changed).unwrap();
         let mut body = Vec::new();
         codec::encode_difference(&difference, &mut body).unwrap();
         Response { body, ..answer(200) }

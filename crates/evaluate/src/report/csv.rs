@@ -58,8 +58,7 @@ impl Extras {
 
     fn names(&self, key: &str, line: &mut Vec<String>) {
         line.push(key.into());
-        let companions =
-            [(self.spread, "sd"), (self.interval, "low"), (self.interval, "high"), (self.marks, "marks")];
+        let companions = [(self.spread, "sd"), (self.interval, "low"), (self.interval, "high"), (self.marks, "marks")];
         line.extend(companions.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| format!("{key}_{name}")));
     }
 

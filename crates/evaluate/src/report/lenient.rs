@@ -3,12 +3,12 @@
 use serde::{Deserialize, Deserializer};
 
 /// A number; `null` is NaN.
-pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+pub(crate) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// A list of numbers; `null`s are NaN.
-pub(super) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+pub(crate) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
     Ok(Vec::<Option<f64>>::deserialize(from)?.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect())
 }
 

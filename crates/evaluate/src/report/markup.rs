@@ -21,6 +21,11 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
+/// What `show` makes of a text; nothing of an empty one.
+pub(super) fn unless_empty(text: &str, show: impl FnOnce(&str) -> String) -> String {
+    if text.is_empty() { String::new() } else { show(text) }
+}
+
 /// Prose as HTML: everything escaped, then `**` and `` ` `` in pairs become `<strong>` and `<code>`.
 pub(super) fn inline(text: &str) -> String {
     let safe = escape(text);
@@ -94,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prose_marks_pair_up_or_stay_as_they_are() {
+    fn unpaired_markup_stays_text() {
         assert_eq!(inline("**a** < `b**c`"), "<strong>a</strong> &lt; <code>b**c</code>");
         assert_eq!(inline("2 ** 3 and a ` alone"), "2 ** 3 and a ` alone");
         assert_eq!(inline("**<b>**"), "<strong>&lt;b&gt;</strong>");
     }
 
     #[test]
-    fn slugs_are_plain_and_distinct() {
+    fn slugs_are_ascii_and_distinct() {
         assert_eq!(slug("  Accuracy @10 – ML-1M!  "), "accuracy-10-ml-1m");
         assert_eq!(slug("日本"), "untitled");
         assert_eq!(distinct_slugs(["A b", "a-b", "a b 2", "a B"]), ["a-b", "a-b-2", "a-b-2-2", "a-b-3"]);

@@ -18,10 +18,21 @@
 //! assert!(report.to_html().starts_with("<!doctype html>"));
 //! ```
 
+/// Methods of a builder: each changes one thing and returns the builder.
+macro_rules! setters {
+    ($($(#[$doc:meta])* fn $name:ident($self:ident $(, $arg:ident: $type:ty)*) { $change:expr })+) => {$(
+        $(#[$doc])*
+        pub fn $name(mut $self $(, $arg: $type)*) -> Self {
+            $change;
+            $self
+        }
+    )+};
+}
+
 mod csv;
 mod date;
 mod html;
-mod lenient;
+pub(crate) mod lenient;
 mod markup;
 mod model;
 mod number;
@@ -33,5 +44,5 @@ mod write;
 pub use model::{Block, DataCard, KeyFigure, Report, Section};
 pub use number::Format;
 pub use plot::Plot;
-pub use table::{Cell, Column, Direction, Mark, Row, Standing, Table};
+pub use table::{Cell, CellRank, Column, Direction, Mark, Row, Table};
 pub use write::WriteError;

@@ -59,7 +59,7 @@ pub struct Section {
     /// Prose under the heading; an empty line starts a new paragraph.
     #[serde(default)]
     pub text: String,
-    /// Tables, plots and prose in order; plots that follow each other stand side by side where there is room.
+    /// Tables, plots and prose in order; plots that follow each other rank side by side where there is room.
     #[serde(default)]
     pub blocks: Vec<Block>,
 }
@@ -70,10 +70,9 @@ impl Section {
         Section { title: title.into(), ..Section::default() }
     }
 
-    /// Sets the prose under the heading.
-    pub fn text(mut self, text: impl Into<String>) -> Section {
-        self.text = text.into();
-        self
+    setters! {
+        /// Sets the prose under the heading.
+        fn text(self, text: impl Into<String>) { self.text = text.into() }
     }
 
     /// Adds a table.
@@ -91,10 +90,9 @@ impl Section {
         self.block(Block::Note(note.into()))
     }
 
-    /// Adds a block.
-    pub fn block(mut self, block: Block) -> Section {
-        self.blocks.push(block);
-        self
+    setters! {
+        /// Adds a block.
+        fn block(self, block: Block) { self.blocks.push(block) }
     }
 }
 
@@ -160,28 +158,15 @@ impl Report {
         Report { title: title.into(), ..Report::default() }
     }
 
-    /// Sets the line above the title.
-    pub fn subtitle(mut self, subtitle: impl Into<String>) -> Report {
-        self.subtitle = subtitle.into();
-        self
-    }
-
-    /// Adds a sentence to the summary.
-    pub fn sentence(mut self, sentence: impl Into<String>) -> Report {
-        self.summary.push(sentence.into());
-        self
-    }
-
-    /// Adds a number in large type.
-    pub fn figure(mut self, figure: KeyFigure) -> Report {
-        self.figures.push(figure);
-        self
-    }
-
-    /// Adds a section.
-    pub fn section(mut self, section: Section) -> Report {
-        self.sections.push(section);
-        self
+    setters! {
+        /// Sets the line above the title.
+        fn subtitle(self, subtitle: impl Into<String>) { self.subtitle = subtitle.into() }
+        /// Adds a sentence to the summary.
+        fn sentence(self, sentence: impl Into<String>) { self.summary.push(sentence.into()) }
+        /// Adds a number in large type.
+        fn figure(self, figure: KeyFigure) { self.figures.push(figure) }
+        /// Adds a section.
+        fn section(self, section: Section) { self.sections.push(section) }
     }
 
     /// Adds a section that holds one table.
@@ -189,22 +174,17 @@ impl Report {
         self.section(Section::new(title).table(table))
     }
 
-    /// Adds a data set's card.
-    pub fn data_card(mut self, card: DataCard) -> Report {
-        self.data_cards.push(card);
-        self
-    }
-
-    /// Adds a configuration text under a name.
-    pub fn configuration(mut self, name: impl Into<String>, text: impl Into<String>) -> Report {
-        self.configuration.push((name.into(), text.into()));
-        self
-    }
-
-    /// Adds a fact about how the report came to be.
-    pub fn provenance(mut self, name: impl Into<String>, value: impl Into<String>) -> Report {
-        self.provenance.push((name.into(), value.into()));
-        self
+    setters! {
+        /// Adds a data set's card.
+        fn data_card(self, card: DataCard) { self.data_cards.push(card) }
+        /// Adds a configuration text under a name.
+        fn configuration(self, name: impl Into<String>, text: impl Into<String>) {
+            self.configuration.push((name.into(), text.into()))
+        }
+        /// Adds a fact about how the report came to be.
+        fn provenance(self, name: impl Into<String>, value: impl Into<String>) {
+            self.provenance.push((name.into(), value.into()))
+        }
     }
 
     /// All tables, in order.

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_separated_and_zero_has_no_sign() {
+    fn separates_thousands_and_drops_the_sign_of_zero() {
         assert_eq!(Format::Integer.show(1_000_209.0), "1,000,209");
         assert_eq!(Format::Integer.show(-999.0), "-999");
         assert_eq!(Format::Digits(2).show(-0.004), "0.00");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_carry_over_at_the_rounding_edge() {
+    fn si_prefixes_carry_over_when_rounding() {
         assert_eq!(si(999.4, ""), "999");
         assert_eq!(si(999.6, ""), "1k");
         assert_eq!(si(12_345.0, "/s"), "12.3k/s");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_choose_their_unit() {
+    fn durations_use_a_suitable_unit() {
         assert_eq!(seconds(0.0123), "12.3 ms");
         assert_eq!(seconds(3.44), "3.4 s");
         assert_eq!(seconds(125.0), "2 min 5 s");

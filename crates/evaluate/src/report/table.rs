@@ -72,10 +72,9 @@ impl Column {
         }
     }
 
-    /// Explains the values.
-    pub fn help(mut self, help: impl Into<String>) -> Column {
-        self.help = help.into();
-        self
+    setters! {
+        /// Explains the values.
+        fn help(self, help: impl Into<String>) { self.help = help.into() }
     }
 
     /// Larger values are better.
@@ -88,10 +87,9 @@ impl Column {
         self.direction(Direction::LowerBetter)
     }
 
-    /// Sets which way values get better.
-    pub fn direction(mut self, direction: Direction) -> Column {
-        self.direction = direction;
-        self
+    setters! {
+        /// Sets which way values get better.
+        fn direction(self, direction: Direction) { self.direction = direction }
     }
 
     /// Shows this many decimals.
@@ -99,10 +97,9 @@ impl Column {
         self.format(Format::Digits(digits))
     }
 
-    /// Sets how values are shown.
-    pub fn format(mut self, format: Format) -> Column {
-        self.format = format;
-        self
+    setters! {
+        /// Sets how values are shown.
+        fn format(self, format: Format) { self.format = format }
     }
 }
 
@@ -124,10 +121,9 @@ impl Mark {
         Mark { symbol: symbol.into(), meaning: meaning.into(), detail: None }
     }
 
-    /// Adds what the sign says of this one cell.
-    pub fn detail(mut self, detail: impl Into<String>) -> Mark {
-        self.detail = Some(detail.into());
-        self
+    setters! {
+        /// Adds what the sign says of this one cell.
+        fn detail(self, detail: impl Into<String>) { self.detail = Some(detail.into()) }
     }
 }
 
@@ -167,27 +163,13 @@ impl Cell {
         Cell { text: Some(text.into()), ..Cell::default() }
     }
 
-    /// Nothing.
-    pub fn missing() -> Cell {
-        Cell::default()
-    }
-
-    /// Adds a standard deviation.
-    pub fn spread(mut self, spread: f64) -> Cell {
-        self.spread = Some(spread);
-        self
-    }
-
-    /// Adds a confidence interval.
-    pub fn interval(mut self, low: f64, high: f64) -> Cell {
-        self.interval = Some((low, high));
-        self
-    }
-
-    /// Adds a sign.
-    pub fn mark(mut self, mark: Mark) -> Cell {
-        self.marks.push(mark);
-        self
+    setters! {
+        /// Adds a standard deviation.
+        fn spread(self, spread: f64) { self.spread = Some(spread) }
+        /// Adds a confidence interval.
+        fn interval(self, low: f64, high: f64) { self.interval = Some((low, high)) }
+        /// Adds a sign.
+        fn mark(self, mark: Mark) { self.marks.push(mark) }
     }
 
     /// The value, if it is a number that can be compared.
@@ -215,7 +197,7 @@ pub struct Row {
     pub detail: String,
     /// One cell a column; missing ones at the end are shown as dashes.
     pub cells: Vec<Cell>,
-    /// Lines with the same group stand together under it: a data set, say.
+    /// Lines with the same group rank together under it: a data set, say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Whether the line is set off as the one the report is about.
@@ -232,40 +214,21 @@ impl Row {
         Row { label: label.into(), ..Row::default() }
     }
 
-    /// Adds a cell.
-    pub fn cell(mut self, cell: Cell) -> Row {
-        self.cells.push(cell);
-        self
-    }
-
-    /// Adds a number for each value.
-    pub fn numbers(mut self, values: impl IntoIterator<Item = f64>) -> Row {
-        self.cells.extend(values.into_iter().map(Cell::number));
-        self
-    }
-
-    /// Adds words under the label.
-    pub fn detail(mut self, detail: impl Into<String>) -> Row {
-        self.detail = detail.into();
-        self
-    }
-
-    /// Puts the line in a group.
-    pub fn group(mut self, group: impl Into<String>) -> Row {
-        self.group = group.into();
-        self
-    }
-
-    /// Sets the line off.
-    pub fn highlight(mut self) -> Row {
-        self.highlight = true;
-        self
-    }
-
-    /// Makes the line one for reference only.
-    pub fn reference(mut self) -> Row {
-        self.reference = true;
-        self
+    setters! {
+        /// Adds a cell.
+        fn cell(self, cell: Cell) { self.cells.push(cell) }
+        /// Adds a number for each value.
+        fn numbers(self, values: impl IntoIterator<Item = f64>) {
+            self.cells.extend(values.into_iter().map(Cell::number))
+        }
+        /// Adds words under the label.
+        fn detail(self, detail: impl Into<String>) { self.detail = detail.into() }
+        /// Puts the line in a group.
+        fn group(self, group: impl Into<String>) { self.group = group.into() }
+        /// Sets the line off.
+        fn highlight(self) { self.highlight = true }
+        /// Makes the line one for reference only.
+        fn reference(self) { self.reference = true }
     }
 }
 
@@ -291,9 +254,9 @@ pub struct Table {
     pub best_in_group: bool,
 }
 
-/// Where a value stands in its column.
+/// Where a value ranks in its column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum CellRank {
     /// The best, alone or with others that print alike.
     Best,
     /// The next after a single best of three or more.
@@ -309,34 +272,17 @@ impl Table {
         Table { caption: caption.into(), stub: stub.into(), ..Table::default() }
     }
 
-    /// Adds a column.
-    pub fn column(mut self, column: Column) -> Table {
-        self.columns.push(column);
-        self
-    }
-
-    /// Adds a line.
-    pub fn row(mut self, row: Row) -> Table {
-        self.rows.push(row);
-        self
-    }
-
-    /// Adds a sentence under the table.
-    pub fn note(mut self, note: impl Into<String>) -> Table {
-        self.notes.push(note.into());
-        self
-    }
-
-    /// Labels the whole table.
-    pub fn label(mut self, label: impl Into<String>) -> Table {
-        self.label = Some(label.into());
-        self
-    }
-
-    /// Looks for the best value in each group by itself.
-    pub fn best_in_group(mut self) -> Table {
-        self.best_in_group = true;
-        self
+    setters! {
+        /// Adds a column.
+        fn column(self, column: Column) { self.columns.push(column) }
+        /// Adds a line.
+        fn row(self, row: Row) { self.rows.push(row) }
+        /// Adds a sentence under the table.
+        fn note(self, note: impl Into<String>) { self.notes.push(note.into()) }
+        /// Labels the whole table.
+        fn label(self, label: impl Into<String>) { self.label = Some(label.into()) }
+        /// Looks for the best value in each group by itself.
+        fn best_in_group(self) { self.best_in_group = true }
     }
 
     /// The groups in order of first appearance, each with the numbers of its lines.
@@ -351,12 +297,12 @@ impl Table {
         groups
     }
 
-    /// Where each value stands, line by line, column by column.
+    /// Where each value ranks, line by line, column by column.
     ///
     /// What prints alike is marked alike. Nothing is marked where there is nothing to choose: a single value, or all
     /// values alike.
-    pub fn standings(&self) -> Vec<Vec<Standing>> {
-        let mut out = vec![vec![Standing::Other; self.columns.len()]; self.rows.len()];
+    pub fn cell_ranks(&self) -> Vec<Vec<CellRank>> {
+        let mut out = vec![vec![CellRank::Other; self.columns.len()]; self.rows.len()];
         let scopes: Vec<Vec<usize>> = if self.best_in_group {
             self.groups().into_iter().map(|(_, rows)| rows).collect()
         } else {
@@ -370,7 +316,7 @@ impl Table {
         out
     }
 
-    fn rank(&self, rows: &[usize], column: usize, out: &mut [Vec<Standing>]) {
+    fn rank(&self, rows: &[usize], column: usize, out: &mut [Vec<CellRank>]) {
         let Column { direction, format, .. } = self.columns[column];
         if direction == Direction::None || format == Format::Text {
             return;
@@ -388,14 +334,14 @@ impl Table {
             return;
         }
         for &(row, _) in &entries[..winners] {
-            out[row][column] = Standing::Best;
+            out[row][column] = CellRank::Best;
         }
         if winners > 1 || entries.len() < 3 {
             return;
         }
         let second = entries[1].1;
         for &(row, _) in entries[1..].iter().take_while(|e| like(e.1, second)) {
-            out[row][column] = Standing::Second;
+            out[row][column] = CellRank::Second;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::markup::plain;
 use super::number::Format;
-use super::table::{Cell, Standing, Table};
+use super::table::{Cell, CellRank, Table};
 
 impl Table {
     /// The table as aligned text, at most `width` columns wide where labels can be shortened to make it so.
@@ -55,21 +55,21 @@ impl Widths {
 struct Layout<'a> {
     table: &'a Table,
     cells: Vec<Vec<Parts>>,
-    standings: Vec<Vec<Standing>>,
+    cell_ranks: Vec<Vec<CellRank>>,
     label_width: usize,
     widths: Vec<Widths>,
 }
 
 impl<'a> Layout<'a> {
     fn new(table: &'a Table, width: usize) -> Layout<'a> {
-        let standings = table.standings();
-        let cells = parts(table, &standings);
+        let cell_ranks = table.cell_ranks();
+        let cells = parts(table, &cell_ranks);
         let widths: Vec<Widths> = (0..table.columns.len()).map(|at| widths(table, &cells, at)).collect();
         let taken: usize = widths.iter().map(|w| w.total() + GAP).sum();
         let longest = table.rows.iter().map(|row| columns(&row.label) + indent(&row.group)).max();
         let wanted = longest.unwrap_or(0).max(columns(&table.stub));
         let label_width = wanted.min(width.saturating_sub(taken).max(SHORTEST_LABEL));
-        Layout { table, cells, standings, label_width, widths }
+        Layout { table, cells, cell_ranks, label_width, widths }
     }
 
     fn render(&self, styled: bool) -> String {
@@ -109,16 +109,15 @@ impl<'a> Layout<'a> {
         let label = shorten(&row.label, self.label_width.saturating_sub(indent));
         let mut text = pad_right(&format!("{}{label}", " ".repeat(indent)), self.label_width);
         for (column, parts) in self.cells[at].iter().enumerate() {
-            let best = self.standings[at][column] == Standing::Best;
+            let best = self.cell_ranks[at][column] == CellRank::Best;
             text += &self.widths[column].lay(parts, styled && best);
         }
         text
     }
 
     fn footer(&self, out: &mut String) {
-        if self.standings.iter().flatten().any(|s| *s == Standing::Best) {
-            let scope =
-                if self.table.best_in_group { "best of its column and group" } else { "best of its column" };
+        if self.cell_ranks.iter().flatten().any(|s| *s == CellRank::Best) {
+            let scope = if self.table.best_in_group { "best of its column and group" } else { "best of its column" };
             line(out, &format!("* {scope}"));
         }
         for (symbol, meaning) in self.table.legend() {
@@ -130,21 +129,18 @@ impl<'a> Layout<'a> {
     }
 }
 
-fn parts(table: &Table, standings: &[Vec<Standing>]) -> Vec<Vec<Parts>> {
+fn parts(table: &Table, cell_ranks: &[Vec<CellRank>]) -> Vec<Vec<Parts>> {
     let empty = Cell::default();
-    let rows = table.rows.iter().zip(standings);
-    rows.map(|(row, stands)| {
-        let cells = table.columns.iter().zip(stands).enumerate();
-        cells
-            .map(|(at, (column, stand))| show(row.cells.get(at).unwrap_or(&empty), column.format, *stand))
-            .collect()
+    let rows = table.rows.iter().zip(cell_ranks);
+    rows.map(|(row, ranks)| {
+        let cells = table.columns.iter().zip(ranks).enumerate();
+        cells.map(|(at, (column, rank))| show(row.cells.get(at).unwrap_or(&empty), column.format, *rank)).collect()
     })
     .collect()
 }
 
 fn widths(table: &Table, cells: &[Vec<Parts>], at: usize) -> Widths {
-    let widest =
-        |part: fn(&Parts) -> &str| cells.iter().map(|row| columns(part(&row[at]))).max().unwrap_or(0);
+    let widest = |part: fn(&Parts) -> &str| cells.iter().map(|row| columns(part(&row[at]))).max().unwrap_or(0);
     Widths {
         words: table.columns[at].format == Format::Text,
         value: widest(|p| &p.value).max(columns(&table.columns[at].title)),
@@ -153,9 +149,9 @@ fn widths(table: &Table, cells: &[Vec<Parts>], at: usize) -> Widths {
     }
 }
 
-fn show(cell: &Cell, format: Format, standing: Standing) -> Parts {
+fn show(cell: &Cell, format: Format, rank: CellRank) -> Parts {
     let spread = cell.spread.filter(|s| s.is_finite() && cell.text.is_none());
-    let star = if standing == Standing::Best { "*" } else { "" };
+    let star = if rank == CellRank::Best { "*" } else { "" };
     let signs = std::iter::once(star).chain(cell.marks.iter().map(|mark| mark.symbol.as_str()));
     Parts {
         value: cell.shown(format),
@@ -164,7 +160,7 @@ fn show(cell: &Cell, format: Format, standing: Standing) -> Parts {
     }
 }
 
-/// Lines of a group stand under its name.
+/// Lines of a group rank under its name.
 fn indent(group: &str) -> usize {
     if group.is_empty() { 0 } else { 2 }
 }

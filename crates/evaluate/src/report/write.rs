@@ -55,7 +55,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let scratch = scratch_name(path);
     let outcome = fill(&scratch, bytes).and_then(|()| fs::rename(&scratch, path));
     outcome.map_err(|source| {
-        // The first error is the one worth telling; a left-over scratch file is only untidy.
+        // The first error matters; a left-over scratch file is harmless.
         let _ = fs::remove_file(&scratch);
         WriteError::Io { path: path.to_path_buf(), source }
     })

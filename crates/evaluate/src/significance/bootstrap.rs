@@ -1,5 +1,6 @@
 //! Confidence intervals by resampling users.
 
+use crate::quantiles::quantile;
 use rayon::prelude::*;
 use serde::Serialize;
 use sottovoce_core::Rng;
@@ -36,19 +37,12 @@ pub fn bootstrap_mean(values: &[f64], confidence: f64, resamples: usize, seed: u
     Some(Interval { low: quantile(&means, tail), high: quantile(&means, 1.0 - tail) })
 }
 
-/// Linear interpolation between the neighbours in a sorted slice that is not empty.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    below + (above - below) * place.fract()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn covers_the_true_mean_as_often_as_it_says() {
+    fn interval_has_the_stated_coverage() {
         let mut rng = Rng::new(9);
         let covered = (0..300)
             .filter(|&trial| {
@@ -61,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_not_matter_and_the_seed_does() {
+    fn depends_on_the_seed_but_not_on_threads() {
         let values: Vec<f64> = (0..500).map(|i| f64::from(i % 17)).chain([f64::NAN]).collect();
         let on = |threads: usize, seed: u64| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -70,11 +64,5 @@ mod tests {
         assert_eq!(on(1, 4), on(3, 4));
         assert_ne!(on(1, 4), on(1, 5));
         assert_eq!(bootstrap_mean(&[f64::NAN], 0.95, 10, 0), None);
-    }
-
-    #[test]
-    fn quantiles_are_interpolated() {
-        assert_eq!(quantile(&[1.0, 3.0, 7.0], 0.75), 5.0);
-        assert_eq!(quantile(&[1.0], 0.3), 1.0);
     }
 }

@@ -1,6 +1,8 @@
 //! All models of a table against one of them.
 
-use super::{bonferroni, cohens_d, holm, paired_t, wilcoxon};
+use super::corrections::{bonferroni, holm};
+use super::student::{cohens_d, paired_t};
+use super::wilcoxon::wilcoxon;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -22,18 +24,10 @@ pub enum CompareError {
     /// The reference is not in the table.
     #[error("there is no model `{0}` in the table")]
     Unknown(String),
-    /// Columns that do not pair up.
-    #[error("{model} has values of {found} users, {reference} of {expected}: expected the same users")]
-    Unpaired {
-        /// A model.
-        model: String,
-        /// Its number of users.
-        found: usize,
-        /// The model it is compared with.
-        reference: String,
-        /// Its number of users.
-        expected: usize,
-    },
+    /// Columns that do not pair up. Fields: a model; its number of users; the model it is compared with; its number of
+    /// users.
+    #[error("{0} has values of {1} users, {2} of {3}: expected the same users")]
+    Unpaired(String, usize, String, usize),
 }
 
 /// One model against the reference; differences are model - reference.
@@ -79,8 +73,7 @@ impl Corrected {
 
 /// Compares models by their per-user values of one measure, with p corrected over these comparisons.
 ///
-/// A pair of which either value is not a number (no area under the curve) is left out. For a table of several measures,
-/// put their comparisons together and [`adjust`] them.
+/// A pair of which either value is not a number (no area under the curve) is left out.
 ///
 /// # Errors
 /// If there are not two models, the reference is not among them, or users differ in number.
@@ -96,20 +89,17 @@ pub fn compare(models: &[(&str, &[f64])], against: Against<'_>) -> Result<Vec<Co
             .ok_or_else(|| CompareError::Unknown(wanted.to_owned()))?,
     };
     let others = (0..models.len()).filter(|&other| other != reference);
-    let mut comparisons =
-        others.map(|other| pair(models[other], models[reference])).collect::<Result<Vec<_>, _>>()?;
+    let mut comparisons = others.map(|other| pair(models[other], models[reference])).collect::<Result<Vec<_>, _>>()?;
     adjust(&mut comparisons);
     Ok(comparisons)
 }
 
 /// Corrects p over all these comparisons together.
-pub fn adjust(comparisons: &mut [Comparison]) {
+fn adjust(comparisons: &mut [Comparison]) {
     let fields: [fn(&mut Comparison) -> &mut Corrected; 2] = [|c| &mut c.student, |c| &mut c.wilcoxon];
     for field in fields {
         let p: Vec<f64> = comparisons.iter_mut().map(|comparison| field(comparison).p).collect();
-        for (comparison, (holm, bonferroni)) in
-            comparisons.iter_mut().zip(holm(&p).into_iter().zip(bonferroni(&p)))
-        {
+        for (comparison, (holm, bonferroni)) in comparisons.iter_mut().zip(holm(&p).into_iter().zip(bonferroni(&p))) {
             let corrected = field(comparison);
             (corrected.p_holm, corrected.p_bonferroni) = (holm, bonferroni);
         }
@@ -117,9 +107,8 @@ pub fn adjust(comparisons: &mut [Comparison]) {
 }
 
 fn best(models: &[(&str, &[f64])]) -> usize {
-    let means = models
-        .iter()
-        .map(|(_, values)| crate::per_user::mean(values.iter().copied()).unwrap_or(f64::NEG_INFINITY));
+    let means =
+        models.iter().map(|(_, values)| crate::per_user::mean(values.iter().copied()).unwrap_or(f64::NEG_INFINITY));
     let mut best = (0, f64::NEG_INFINITY);
     for (index, mean) in means.enumerate() {
         if mean > best.1 {
@@ -131,12 +120,12 @@ fn best(models: &[(&str, &[f64])]) -> usize {
 
 fn pair(model: (&str, &[f64]), reference: (&str, &[f64])) -> Result<Comparison, CompareError> {
     if model.1.len() != reference.1.len() {
-        return Err(CompareError::Unpaired {
-            model: model.0.to_owned(),
-            found: model.1.len(),
-            reference: reference.0.to_owned(),
-            expected: reference.1.len(),
-        });
+        return Err(CompareError::Unpaired(
+            model.0.to_owned(),
+            model.1.len(),
+            reference.0.to_owned(),
+            reference.1.len(),
+        ));
     }
     let differences = model.1.iter().zip(reference.1).map(|(a, b)| a - b);
     let differences: Vec<f64> = differences.filter(|difference| !difference.is_nan()).collect();
@@ -163,7 +152,7 @@ mod tests {
     const C: [f64; 6] = [0.5, 0.5, 0.25, 0.375, 0.25, f64::NAN];
 
     #[test]
-    fn everyone_against_the_best() {
+    fn compares_all_models_with_the_best() {
         let found = compare(&[("b", &B), ("a", &A), ("c", &C)], Against::Best).unwrap();
         let names: Vec<_> = found.iter().map(|c| (c.model.as_str(), c.reference.as_str(), c.users)).collect();
         assert_eq!(names, [("b", "a", 5), ("c", "a", 5)]);
@@ -177,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_several_measures_is_corrected_as_one() {
+    fn corrects_over_several_metrics_together() {
         let mut all = compare(&[("a", &A), ("b", &B)], Against::Named("b")).unwrap();
         all.extend(compare(&[("a", &A), ("c", &C)], Against::Named("a")).unwrap());
         assert_eq!(all[0].student.p, all[0].student.p_bonferroni);
@@ -189,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_named() {
+    fn rejects_tables_that_cannot_be_compared() {
         assert_eq!(compare(&[("a", &A)], Against::Best), Err(CompareError::TooFew(1)));
         let unknown = compare(&[("a", &A), ("b", &B)], Against::Named("z"));
         assert_eq!(unknown, Err(CompareError::Unknown("z".to_owned())));

@@ -10,10 +10,7 @@ mod student;
 mod wilcoxon;
 
 pub use bootstrap::{Interval, bootstrap_mean};
-pub use compare::{Against, CompareError, Comparison, Corrected, adjust, compare};
-pub use corrections::{bonferroni, holm};
-pub use student::{PairedT, cohens_d, paired_t};
-pub use wilcoxon::{SignedRank, wilcoxon};
+pub use compare::{Against, CompareError, Comparison, Corrected, compare};
 
 /// Mean and sample standard deviation (n - 1); the deviation is NaN below two values, both are without any.
 fn mean_and_deviation(values: &[f64]) -> (f64, f64) {

@@ -1,23 +1,22 @@
 //! Student's t-test for paired values.
 
 use super::mean_and_deviation;
-use serde::Serialize;
 use statrs::function::beta::checked_beta_reg;
 
 /// Result of a paired t-test.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PairedT {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PairedT {
     /// Mean difference / its standard error.
-    pub t: f64,
+    pub(super) t: f64,
     /// Two-sided.
-    pub p: f64,
+    pub(super) p: f64,
 }
 
 /// Tests whether the mean of paired differences is 0.
 ///
 /// Differences that are all equal have no spread to compare with: all 0 gives t = 0 and p = 1, another constant an
 /// infinite t and p = 0. NaN below two pairs.
-pub fn paired_t(differences: &[f64]) -> PairedT {
+pub(super) fn paired_t(differences: &[f64]) -> PairedT {
     let (mean, deviation) = mean_and_deviation(differences);
     let n = differences.len() as f64;
     let t = if mean == 0.0 && deviation == 0.0 { 0.0 } else { mean / (deviation / n.sqrt()) };
@@ -34,7 +33,7 @@ fn two_sided(t: f64, degrees: f64) -> f64 {
 }
 
 /// Cohen's d of paired values (d_z): mean difference / standard deviation of the differences. 0 if there is none.
-pub fn cohens_d(differences: &[f64]) -> f64 {
+pub(super) fn cohens_d(differences: &[f64]) -> f64 {
     let (mean, deviation) = mean_and_deviation(differences);
     if mean == 0.0 && deviation == 0.0 { 0.0 } else { mean / deviation }
 }
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_scipy_far_out() {
+    fn agrees_with_scipy_in_the_far_tail() {
         let differences: Vec<f64> =
             (0..200).map(|i| 1.0 + f64::from((i * 7) % 13) / 13.0 - f64::from((i * 5) % 11) / 11.0).collect();
         let found = paired_t(&differences);
@@ -69,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_without_spread() {
+    fn handles_constant_differences() {
         assert_eq!(paired_t(&[0.0; 4]), PairedT { t: 0.0, p: 1.0 });
         assert_eq!(paired_t(&[-0.5; 4]), PairedT { t: f64::NEG_INFINITY, p: 0.0 });
         assert!(paired_t(&[0.5]).p.is_nan());

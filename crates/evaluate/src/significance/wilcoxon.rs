@@ -1,25 +1,24 @@
 //! Wilcoxon's signed-rank test.
 
-use serde::Serialize;
 use statrs::function::erf::erfc;
 
 /// Up to this many differences without ties the exact distribution is used.
 const EXACT_UP_TO: usize = 50;
 
 /// Result of a signed-rank test.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SignedRank {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SignedRank {
     /// The smaller of the rank sums of positive and negative differences.
-    pub statistic: f64,
+    pub(super) statistic: f64,
     /// Two-sided.
-    pub p: f64,
+    pub(super) p: f64,
 }
 
 /// Tests whether paired differences lie symmetrically around 0.
 ///
 /// Differences of 0 are dropped (Wilcoxon's way). Up to 50 differences without ties have the exact p; otherwise it
 /// comes from the normal approximation with corrections for ties and continuity. p = 1 if nothing is left.
-pub fn wilcoxon(differences: &[f64]) -> SignedRank {
+pub(super) fn wilcoxon(differences: &[f64]) -> SignedRank {
     let mut sorted: Vec<f64> = differences.iter().copied().filter(|&difference| difference != 0.0).collect();
     if sorted.is_empty() {
         return SignedRank { statistic: 0.0, p: 1.0 };
@@ -85,13 +84,11 @@ mod tests {
     }
 
     fn waves(n: i32) -> Vec<f64> {
-        (0..n)
-            .map(|i| f64::from((i * 37) % 61) / 61.0 - (f64::from((i * 23 + 5) % 59) / 59.0 - 0.11))
-            .collect()
+        (0..n).map(|i| f64::from((i * 37) % 61) / 61.0 - (f64::from((i * 23 + 5) % 59) / 59.0 - 0.11)).collect()
     }
 
     #[test]
-    fn agrees_with_scipy_exactly_distributed() {
+    fn exact_p_agrees_with_scipy() {
         check(&[4.0, -3.0, 9.0, 1.0, 12.0, -2.0, 14.0, 5.0, 15.0, 6.0], 5.0, 0.01953125);
         check(&[1.0, 2.0, 3.0, -4.5, 5.25], 4.0, 0.4375);
         check(&waves(50), 483.0, 0.13807290852462017);
@@ -100,20 +97,19 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_scipy_approximately() {
+    fn normal_approximation_agrees_with_scipy() {
         let a = [4, 2, 6, 8, 1, 4, 7, 2, 0, 5, 3, 4];
         let b = [2, 2, 4, 6, 2, 1, 4, 2, 1, 3, 4, 0];
         let tied: Vec<f64> = a.iter().zip(b).map(|(a, b)| f64::from(a - b) / 8.0).collect();
         check(&tied, 6.0, 0.030643077579498194);
         check(&waves(60), 685.0, 0.09112597086696379);
-        let far: Vec<f64> = (0..200)
-            .map(|i| (1.0 + f64::from((i * 7) % 13) / 13.0) - f64::from((i * 5) % 11) / 11.0)
-            .collect();
+        let far: Vec<f64> =
+            (0..200).map(|i| (1.0 + f64::from((i * 7) % 13) / 13.0) - f64::from((i * 5) % 11) / 11.0).collect();
         check(&far, 0.0, 1.4458406428440708e-34);
     }
 
     #[test]
-    fn nothing_and_balance() {
+    fn p_is_1_without_or_with_balanced_differences() {
         assert_eq!(wilcoxon(&[0.0, 0.0]), SignedRank { statistic: 0.0, p: 1.0 });
         assert_eq!(wilcoxon(&[1.0, -1.0]).p, 1.0);
         assert_eq!(wilcoxon(&[2.0, 1.0, -3.0]).p, 1.0);

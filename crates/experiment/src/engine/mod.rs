@@ -1,18 +1,18 @@
-//! Running an experiment: every trial once, in any order, with one result.
+//! Runs an experiment: every trial once, in any order, with one result.
 //!
-//! Rows are independent of each other; within a row, a grid is tried side by side and a search point by point (or
+//! Rows are independent of each other; within a row, a grid is tried in parallel and a search point by point (or
 //! `at_once` at a time). Which trials are run is decided from recorded results alone, so neither the number of jobs nor
-//! an interruption changes what comes out.
+//! an interruption changes the results.
 
-mod line;
+mod row;
 
 use crate::file::{DataSet, Experiment};
-use crate::journal::{Existing, Journal, JournalError, Recorded};
+use crate::journal::{self, Existing, Journal, JournalError, Recorded};
 use crate::outcome::{DataCard, Outcome, TrialError};
-use crate::plan::{self, Place, Trial};
+use crate::plan::{self, RowPlan, Trial};
 use crate::results::Results;
-use line::Step;
-pub(crate) use line::{Candidate, Line, PassedOver};
+use row::NextStep;
+pub(crate) use row::{Candidate, Rejected, RowProgress};
 use sottovoce_models::Flow;
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
@@ -22,19 +22,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// Carries out trials.
+/// Carries out the trials of one kind of learner.
 pub trait Trials: Sync {
-    /// Loads, cleans and splits a data set and says what it is.
+    /// Loads, cleans and splits a data set and describes it.
     ///
     /// # Errors
-    /// If the data set cannot be had.
+    /// If the data set cannot be read.
     fn describe(&self, data: &DataSet) -> Result<DataCard, TrialError>;
 
-    /// Trains and judges one model. The same trial gives the same outcome, cost aside.
+    /// Trains and evaluates one model. The same trial gives the same outcome, cost aside.
     ///
     /// # Errors
-    /// If the setting does not work, something else is wrong, or it was asked to stop.
-    fn run(&self, trial: &Trial, observer: &Observer<'_>) -> Result<Outcome, TrialError>;
+    /// If the setting does not work, something else is wrong, or it was told to stop.
+    fn run(&self, trial: &Trial, progress: &Progress<'_>) -> Result<Outcome, TrialError>;
+}
+
+/// What a running trial reports to, and where it may keep checkpoints.
+pub struct Progress<'a> {
+    /// To be called after each epoch or round with those done, those planned and a value to show. On [`Flow::Stop`] the
+    /// trial should end with [`TrialError::Interrupted`].
+    pub report: &'a dyn Fn(usize, usize, Option<f64>) -> Flow,
+    /// A folder for the trial's checkpoints; it is removed when the trial is recorded.
+    pub checkpoints: &'a Path,
 }
 
 /// What happens while an experiment runs.
@@ -50,14 +59,16 @@ pub enum Event<'a> {
     },
     /// A trial starts.
     Started(&'a Trial),
-    /// A trial has trained for another epoch.
-    Epoch {
+    /// A trial has trained for another epoch, or for another round if it trains a classifier.
+    Progress {
         /// The trial.
         trial: &'a Trial,
-        /// Epochs done.
-        epoch: usize,
-        /// Epochs planned.
-        epochs: usize,
+        /// Epochs or rounds done.
+        done: usize,
+        /// Epochs or rounds planned.
+        planned: usize,
+        /// The accuracy after a round.
+        value: Option<f64>,
     },
     /// A trial is finished and recorded.
     Finished {
@@ -72,34 +83,27 @@ pub enum Event<'a> {
     },
 }
 
-/// Lets a trial tell how far it is, and lets it know when to stop.
-pub struct Observer<'a> {
-    trial: &'a Trial,
-    report: &'a (dyn Fn(Event<'_>) + Sync),
-    stop: &'a AtomicBool,
-}
-
-impl Observer<'_> {
-    /// To be called after each epoch; on [`Flow::Stop`] the trial should end with [`TrialError::Interrupted`].
-    pub fn epoch(&self, epoch: usize, epochs: usize) -> Flow {
-        (self.report)(Event::Epoch { trial: self.trial, epoch, epochs });
-        if self.stop.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
-    }
-}
-
 /// How an experiment is run.
 pub struct Options<'a> {
     /// The run folder.
     pub folder: &'a Path,
     /// What to do if it has a journal.
     pub existing: Existing,
-    /// Trials that run side by side. One trial already uses all cores where its model can; more jobs help with many
+    /// Trials that run in parallel. One trial already uses all cores where its model can; more jobs help with many
     /// small trials, cost memory, and make times less comparable.
     pub jobs: usize,
     /// Set it (from a signal handler) to end the run after what is under way has stopped.
     pub stop: &'a AtomicBool,
-    /// Is told what happens, from several threads.
+    /// Called with each event, from several threads.
     pub report: &'a (dyn Fn(Event<'_>) + Sync),
+}
+
+impl<'a> Options<'a> {
+    /// One trial at a time, resuming what is in the folder, without reporting.
+    pub fn new(folder: &'a Path) -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self { folder, existing: Existing::Resume, jobs: 1, stop: &NEVER, report: &|_| {} }
+    }
 }
 
 /// Why an experiment has no results.
@@ -108,7 +112,7 @@ pub enum RunError {
     /// The run folder cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A data set cannot be had.
+    /// A data set cannot be read.
     #[error("data set {data}: {reason}")]
     Data {
         /// Its label.
@@ -132,12 +136,12 @@ pub enum RunError {
         /// What is wrong.
         reason: String,
     },
-    /// The run was asked to stop; the same command goes on from here.
-    #[error("interrupted; run the same command again to go on from here")]
+    /// The run was told to stop.
+    #[error("interrupted; run the same command again to resume")]
     Interrupted,
 }
 
-/// Runs an experiment, or what is left of it, and gathers the results.
+/// Runs an experiment, or what is left of it, and collects the results.
 ///
 /// # Errors
 /// If the run folder, a data set or a trial cannot be used, or the run was interrupted. What was finished is kept.
@@ -145,16 +149,16 @@ pub fn run(experiment: &Experiment, trials: &dyn Trials, options: &Options<'_>) 
     let fingerprint = plan::fingerprint(experiment);
     let mut journal = Journal::open(options.folder, &experiment.title, &fingerprint, options.existing)?;
     let cards = describe(experiment, trials, &mut journal, options)?;
-    let lines = Place::all(experiment).into_iter().map(|place| {
-        let row = place.contender.label.clone();
-        Line::new(place).map_err(|reason| RunError::Plan { row, reason })
+    let rows = RowPlan::all(experiment).into_iter().map(|plan| {
+        let row = plan.spec.label.clone();
+        RowProgress::new(plan).map_err(|reason| RunError::Plan { row, reason })
     });
-    let engine = Engine::new(journal, lines.collect::<Result<_, _>>()?, trials, options)?;
-    let (journal, lines) = engine.work()?;
-    Results::gather(experiment, &fingerprint, cards, &lines, &journal)
+    let engine = Engine::new(journal, rows.collect::<Result<_, _>>()?, trials, options)?;
+    let (journal, rows) = engine.work()?;
+    Results::collect(experiment, &fingerprint, cards, &rows, &journal)
 }
 
-/// Looks at every data set first: better a missing one is found before hours of work than after.
+/// Describes every data set first, so that a missing one is found before hours of work and not after.
 fn describe(
     experiment: &Experiment,
     trials: &dyn Trials,
@@ -168,9 +172,9 @@ fn describe(
         }
         let card = trials.describe(data).map_err(|error| match error {
             TrialError::Interrupted => RunError::Interrupted,
-            other => RunError::Data { data: data.label.clone(), reason: other.to_string() },
+            other => RunError::Data { data: data.label(), reason: other.to_string() },
         })?;
-        journal.data(&plan::hash(data), &data.label, &card)?;
+        journal.data(&plan::hash(data), &data.label(), &card)?;
         cards.push(card);
     }
     Ok(cards)
@@ -181,34 +185,36 @@ struct Engine<'a> {
     changed: Condvar,
     trials: &'a dyn Trials,
     options: &'a Options<'a>,
+    /// Set when a trial could not be carried out: the others stop.
+    broken: AtomicBool,
     /// Trials planned, at most.
     planned: usize,
 }
 
 struct State {
     journal: Journal,
-    lines: Vec<Line>,
-    /// Trials that may start, by line and place in the line: the order in which one job takes them.
+    rows: Vec<RowProgress>,
+    /// Trials that may start, by row and index in the row: the order in which one job takes them.
     ready: BTreeMap<(usize, usize), Trial>,
     running: HashSet<String>,
     error: Option<RunError>,
 }
 
 impl State {
-    /// Asks every line what it needs, given what is recorded.
+    /// Asks every row for its next step, given what is recorded.
     fn refresh(&mut self) -> Result<(), RunError> {
         self.ready.clear();
-        for (number, line) in self.lines.iter_mut().enumerate() {
-            let row = line.place.contender.label.clone();
-            let step = line.advance(&self.journal).map_err(|reason| RunError::Plan { row, reason })?;
-            if let Step::Need(trials) = step {
+        for (number, row) in self.rows.iter_mut().enumerate() {
+            let label = row.plan.spec.label.clone();
+            let step = row.advance(&self.journal).map_err(|reason| RunError::Plan { row: label, reason })?;
+            if let NextStep::Run(trials) = step {
                 self.ready.extend(trials.into_iter().enumerate().map(|(at, trial)| ((number, at), trial)));
             }
         }
         Ok(())
     }
 
-    /// The first trial that nobody runs.
+    /// The first trial that is not running.
     fn take(&mut self) -> Option<Trial> {
         let trial = self.ready.values().find(|trial| !self.running.contains(&trial.key))?.clone();
         self.running.insert(trial.key.clone());
@@ -216,29 +222,29 @@ impl State {
     }
 
     fn recorded(&self) -> usize {
-        self.lines.iter().map(|line| line.recorded(&self.journal)).sum()
+        self.rows.iter().map(|row| row.recorded(&self.journal)).sum()
     }
 }
 
 impl<'a> Engine<'a> {
     fn new(
         journal: Journal,
-        lines: Vec<Line>,
+        rows: Vec<RowProgress>,
         trials: &'a dyn Trials,
         options: &'a Options<'a>,
     ) -> Result<Self, RunError> {
-        let planned = lines.iter().map(|line| line.place.trials()).sum();
+        let planned = rows.iter().map(|row| row.plan.trials()).sum();
         let torn = journal.torn;
-        let mut state =
-            State { journal, lines, ready: BTreeMap::new(), running: HashSet::new(), error: None };
+        let mut state = State { journal, rows, ready: BTreeMap::new(), running: HashSet::new(), error: None };
         state.refresh()?;
         (options.report)(Event::Begun { trials: planned, recorded: state.recorded(), torn });
-        Ok(Self { state: Mutex::new(state), changed: Condvar::new(), trials, options, planned })
+        let broken = AtomicBool::new(false);
+        Ok(Self { state: Mutex::new(state), changed: Condvar::new(), trials, options, broken, planned })
     }
 
     /// Trials run on threads of their own, not in the pool that models share: a trial that waits for the pool must not
     /// be handed another trial to run meanwhile.
-    fn work(self) -> Result<(Journal, Vec<Line>), RunError> {
+    fn work(self) -> Result<(Journal, Vec<RowProgress>), RunError> {
         std::thread::scope(|scope| {
             for _ in 1..self.options.jobs.max(1) {
                 scope.spawn(|| self.job());
@@ -249,16 +255,24 @@ impl<'a> Engine<'a> {
         match state.error {
             Some(error) => Err(error),
             None if !state.ready.is_empty() => Err(RunError::Interrupted),
-            None => Ok((state.journal, state.lines)),
+            None => Ok((state.journal, state.rows)),
         }
     }
 
     fn job(&self) {
         while let Some(trial) = self.next() {
             (self.options.report)(Event::Started(&trial));
-            let observer = Observer { trial: &trial, report: self.options.report, stop: self.options.stop };
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.trials.run(&trial, &observer)))
-                .unwrap_or_else(|panic| Err(TrialError::Broken(format!("panicked: {}", words(&*panic)))));
+            let report = |done, planned, value| {
+                (self.options.report)(Event::Progress { trial: &trial, done, planned, value });
+                match self.options.stop.load(Ordering::Relaxed) || self.broken.load(Ordering::Relaxed) {
+                    true => Flow::Stop,
+                    false => Flow::Continue,
+                }
+            };
+            let checkpoints = journal::checkpoints(self.options.folder, &trial.key);
+            let progress = Progress { report: &report, checkpoints: &checkpoints };
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.trials.run(&trial, &progress)))
+                .unwrap_or_else(|panic| Err(TrialError::Broken(format!("panicked: {}", message(&*panic)))));
             self.finish(&trial, outcome);
         }
     }
@@ -283,20 +297,15 @@ impl<'a> Engine<'a> {
     fn finish(&self, trial: &Trial, outcome: Result<Outcome, TrialError>) {
         let mut state = self.lock();
         state.running.remove(&trial.key);
-        let told = self.record(&mut state, trial, outcome);
-        if let Err(error) = told {
+        if let Err(error) = self.record(&mut state, trial, outcome) {
             state.error.get_or_insert(error);
+            self.broken.store(true, Ordering::Relaxed);
         }
         drop(state);
         self.changed.notify_all();
     }
 
-    fn record(
-        &self,
-        state: &mut State,
-        trial: &Trial,
-        outcome: Result<Outcome, TrialError>,
-    ) -> Result<(), RunError> {
+    fn record(&self, state: &mut State, trial: &Trial, outcome: Result<Outcome, TrialError>) -> Result<(), RunError> {
         let outcome = match outcome {
             Ok(outcome) => Ok(outcome),
             Err(TrialError::Failed(reason)) => Err(reason),
@@ -319,7 +328,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }

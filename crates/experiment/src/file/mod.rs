@@ -1,23 +1,28 @@
-//! The experiment file: what is asked, of which data, which models, and how the answer is judged.
+//! The experiment file: the question, the data sets, the models and how they are evaluated.
 //!
-//! docs/experiments.md describes the format. Reading checks everything that can be known without the data: keys,
-//! model names, settings and their values; a mistake is reported with its line and column and the nearest right word.
+//! docs/experiments.md describes the format. Reading checks everything that can be checked without the data: keys, model
+//! names, settings and their values. An error gives line and column and suggests the nearest valid word.
 
+mod classifier;
 mod data;
-mod models;
-pub(crate) mod reader;
-pub(crate) mod sections;
+mod reader;
+mod rows;
+mod sections;
 
+use crate::classifier::{Classification, ImageData};
 use crate::metric::MetricAt;
 use crate::search::{Method, Space};
 pub use reader::FileError;
+pub(crate) use reader::did_you_mean;
+pub(crate) use rows::combinations;
 use serde::{Serialize, Serializer};
-use sottovoce_data::{Cleaning, GraphPlan, Repeats, Split};
-use sottovoce_evaluate::Protocol;
+use sottovoce_data::{Cleaning, GraphConfig, Repeats, Split};
+use sottovoce_evaluate::{Metric, Protocol};
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Value;
 use std::path::Path;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// The seed if a file names none; further seeds count on from it.
@@ -32,27 +37,49 @@ pub struct Experiment {
     pub title: String,
     /// What the experiment is to find out.
     pub question: Option<String>,
-    /// Whatever a reader should know.
+    /// Remarks for the reader of the report.
     pub notes: Option<String>,
     /// Every final training is done once with each.
     pub seeds: Vec<u64>,
     /// The data sets, in the order of the file.
     pub data: Vec<DataSet>,
-    /// How models are judged; the first cutoff is the main one.
+    /// How recommenders are evaluated; the first cutoff is the main one.
     pub protocol: Protocol,
-    /// How settings are chosen.
-    pub choice: Choice,
+    /// How the settings of recommenders are selected.
+    pub selection: Selection,
     /// The label of the row that others are tested against; otherwise the best row of each table.
     pub compare: Option<String>,
     /// The rows of the tables, in the order of the file.
-    pub contenders: Vec<Contender>,
-    /// Plots beside those every report has.
+    pub rows: Vec<RowSpec>,
+    /// Plots in addition to those every report has.
     pub plots: Vec<Plot>,
+    /// Old names in the file, and what they are called now.
+    pub warnings: Vec<String>,
 }
 
-/// A data set and what is done to it before a model sees it.
+/// A data set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DataSet {
+#[serde(untagged)]
+pub enum DataSet {
+    /// Interactions of users with items, for recommenders.
+    Interactions(InteractionData),
+    /// Images and the clients that hold them, for classifiers.
+    Images(ImageData),
+}
+
+impl DataSet {
+    /// The name in tables.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Interactions(data) => data.label.clone(),
+            Self::Images(images) => images.source.to_string(),
+        }
+    }
+}
+
+/// Interactions and their cleaning and splitting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InteractionData {
     /// A bare name or `synth:...`.
     pub source: String,
     /// The name in tables.
@@ -79,10 +106,10 @@ pub struct DataSet {
     pub split_seed: u64,
     /// A knowledge graph about the items.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub graph: Option<GraphPlan>,
+    pub graph: Option<GraphConfig>,
 }
 
-impl DataSet {
+impl InteractionData {
     /// How the data set is cleaned.
     pub fn cleaning(&self) -> Cleaning {
         Cleaning {
@@ -98,50 +125,92 @@ fn as_text<S: Serializer>(split: &Split, serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_str(split)
 }
 
-/// How settings are chosen on the validation part.
+/// How settings are selected on the validation part.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct Selection {
     /// The best by this metric wins; the earlier of equals.
     pub metric: MetricAt,
     /// Each candidate is trained with the first so many seeds.
     pub seeds: usize,
-    /// Whether the chosen setting learns from training and validation part together before it meets the test part.
+    /// Whether the selected setting is trained on training and validation part together before it is tested.
     pub refit: bool,
-    /// Judge on the validation part every so many epochs, and train the chosen setting for its best number of epochs.
+    /// Evaluate on the validation part every so many epochs, and train the selected setting for its best number of epochs.
     pub every: Option<usize>,
-    /// End a training after so many judgements without a new best.
+    /// End a training after so many evaluations without a new best.
     pub patience: Option<usize>,
-    /// Judge on the test part every so many epochs, for learning curves only: nothing is chosen by it.
+    /// Evaluate on the test part every so many epochs, for learning curves only: nothing is selected by it.
     pub test_curve: Option<usize>,
     /// Whether the next best setting is taken if the final training of the best fails (diverges, say).
     pub next_if_failed: bool,
 }
 
-/// A row of the tables: a model, with what is fixed and what is to be chosen.
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            metric: MetricAt { key: Metric::Ndcg, cutoff: 10 },
+            seeds: 1,
+            refit: true,
+            every: None,
+            patience: None,
+            test_curve: None,
+            next_if_failed: false,
+        }
+    }
+}
+
+/// A row of the tables: what is trained, with fixed settings and settings to be tuned.
 #[derive(Clone)]
-pub struct Contender {
+pub struct RowSpec {
     /// The name of the row.
     pub label: String,
     /// The name of the rows that differ in swept settings only.
     pub family: String,
-    /// The model.
-    pub model: &'static Model,
+    /// What is trained.
+    pub learner: Learner,
     /// Fixed settings, with those of the sweep.
     pub fixed: Vec<(String, Value)>,
     /// The settings of the sweep that make this row.
     pub swept: Vec<(String, Value)>,
-    /// What is chosen on the validation part.
-    pub alternatives: Alternatives,
-    /// The fixed and swept settings of the row of the same sweep whose choice this row follows, if it follows one.
-    pub guide: Option<Vec<(String, Value)>>,
+    /// What is tuned on the validation part.
+    pub tuning: Tuning,
+    /// The fixed settings of another row, whose tuned settings this row takes over.
+    pub tuned_at: Option<Vec<(String, Value)>>,
     /// The labels of the data sets it takes part in; all if absent.
     pub only: Option<Vec<String>>,
 }
 
-/// The settings among which a contender's are chosen.
+/// What a row trains.
+#[derive(Clone)]
+pub enum Learner {
+    /// A recommender, evaluated by ranking metrics.
+    Recommender(&'static Model),
+    /// An image classifier, evaluated by its clients' accuracy after each round. Its settings are `aggregation` and
+    /// `learning_rate`.
+    Classifier(Arc<Classification>),
+}
+
+impl Learner {
+    /// The model's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Recommender(model) => model.name,
+            Self::Classifier(_) => "classifier",
+        }
+    }
+
+    /// The recommender, if it is one.
+    pub fn recommender(&self) -> Option<&'static Model> {
+        match self {
+            Self::Recommender(model) => Some(model),
+            Self::Classifier(_) => None,
+        }
+    }
+}
+
+/// The settings of a row that are tuned.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Alternatives {
-    /// Nothing is chosen.
+pub enum Tuning {
+    /// None.
     None,
     /// Every combination is tried; the last setting varies fastest.
     Grid(Vec<(String, Vec<Value>)>),
@@ -158,7 +227,7 @@ pub struct Search {
     pub trials: usize,
     /// How many of them at random before the estimator is trusted.
     pub startup: usize,
-    /// How many are proposed at a time, to run side by side.
+    /// How many are proposed at a time, to run in parallel.
     pub at_once: usize,
     /// Where to look.
     pub space: Space,
@@ -173,7 +242,7 @@ pub struct Plot {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// Whether to mark the rows that no other beats in both.
+    /// Whether to mark the Pareto front.
     pub front: bool,
 }
 
@@ -196,31 +265,30 @@ pub enum ReadError {
     Open {
         /// The file.
         file: String,
-        /// The system's words.
+        /// The system's message.
         reason: std::io::Error,
     },
-    /// The file has a mistake.
+    /// The file has an error.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
 impl Experiment {
-    /// Reads an experiment file.
+    /// Reads an experiment file, and returns its text with it.
     ///
     /// # Errors
-    /// If the file cannot be opened or has a mistake.
-    pub fn read(path: &Path) -> Result<Self, ReadError> {
+    /// If the file cannot be opened or has an error.
+    pub fn read(path: &Path) -> Result<(Self, String), ReadError> {
         let file = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|reason| ReadError::Open { file: file.clone(), reason })?;
-        Ok(Self::parse(&file, &text, registry::all())?)
+        let text = std::fs::read_to_string(path).map_err(|reason| ReadError::Open { file: file.clone(), reason })?;
+        Ok((Self::parse(&file, &text, &registry::all())?, text))
     }
 
-    /// Reads an experiment from text; `file` is the name used in messages, `models` those that may be named.
+    /// Reads an experiment from text; `file` is its name in messages, `models` are those that may be named.
     ///
     /// # Errors
-    /// If the text has a mistake.
-    pub fn parse(file: &str, text: &str, models: &'static [Model]) -> Result<Self, FileError> {
+    /// If the text has an error.
+    pub fn parse(file: &str, text: &str, models: &[&'static Model]) -> Result<Self, FileError> {
         sections::experiment(reader::Source { file, text }, models)
     }
 
@@ -229,10 +297,17 @@ impl Experiment {
         self.protocol.cutoffs[0]
     }
 
-    /// The contenders that take part in a data set.
-    pub fn contenders_on<'a>(&'a self, data: &'a DataSet) -> impl Iterator<Item = &'a Contender> {
-        self.contenders
-            .iter()
-            .filter(|contender| contender.only.as_ref().is_none_or(|only| only.contains(&data.label)))
+    /// The rows of a data set's table.
+    pub fn rows_on<'a>(&'a self, data: &'a DataSet) -> impl Iterator<Item = &'a RowSpec> {
+        let label = data.label();
+        self.rows.iter().filter(move |row| row.only.as_ref().is_none_or(|only| only.contains(&label)))
+    }
+
+    /// What its classifiers are trained for, if it is about classifiers.
+    pub fn classification(&self) -> Option<&Classification> {
+        match &self.rows.first()?.learner {
+            Learner::Recommender(_) => None,
+            Learner::Classifier(task) => Some(task),
+        }
     }
 }

@@ -1,188 +1,144 @@
-//! The sections of the file, but for data and models.
+//! The sections of the file, but for data sets and rows.
 
-use super::reader::{
-    Entry, Fields, Result, Source, count, did_you_mean, list, nearest_label, switch, table, text, word,
-};
-use super::{Axis, Choice, Experiment, FIRST_SEED, Plot, data, models};
+use super::reader::{Field, Fields, Result, Source, did_you_mean};
+use super::{Axis, Experiment, FIRST_SEED, Plot, Selection, classifier, data, rows};
 use crate::metric::MetricAt;
-use sottovoce_evaluate::{Key, Protocol};
+use sottovoce_evaluate::{Metric, Protocol};
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::nearest;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-const TOP: &[&str] =
-    &["title", "question", "notes", "data", "seeds", "compare", "protocol", "choice", "model", "plot"];
-const CHOICE: &[&str] = &["metric", "seeds", "train_on", "every", "patience", "test_curve", "if_failed"];
+const TOP: &[&str] = &["title", "question", "notes", "data", "seeds", "compare", "protocol", "choice", "model", "plot"];
+const SELECTION: &[&str] = &["metric", "seeds", "train_on", "every", "patience", "test_curve", "if_failed"];
 
 /// Figures of a final trial that are no metrics; models may add others.
 const FIGURES: &[&str] = &["epochs", "triples", "train_seconds", "bytes_down", "bytes_up", "cce", "tcc"];
 
-pub(super) fn experiment(source: Source<'_>, models: &'static [Model]) -> Result<Experiment> {
+pub(super) fn experiment(source: Source<'_>, models: &[&'static Model]) -> Result<Experiment> {
     let document = DeTable::parse(source.text)
         .map_err(|error| source.error(error.span().unwrap_or(0..0), error.message().trim().to_owned()))?;
-    let top = Fields::open(source, document.get_ref(), 0..0, "an experiment", TOP)?;
+    let document = document.get_ref();
+    if let Some(section) = classifier::SECTIONS.into_iter().find(|section| document.contains_key(*section)) {
+        return classifier::experiment(source, document, section);
+    }
+    let top = Fields::open(source, document, 0..0, "an experiment", TOP)?;
     let shared = data::shared(&top)?;
     let protocol = data::protocol(&shared)?;
-    let contenders = models::contenders(&top, models)?;
+    let rows = rows::rows(&top, models)?;
     let experiment = Experiment {
-        file: source.file.to_owned(),
-        title: top.need("title", "an experiment", text)?,
-        question: top.read("question", text)?,
-        notes: top.read("notes", text)?,
-        seeds: top.read("seeds", seeds)?.unwrap_or_else(|| vec![FIRST_SEED]),
         data: data::sets(&top, &shared)?,
-        choice: choice(&top, &protocol)?,
-        compare: top.read("compare", text)?,
-        plots: plots(&top, &protocol, &models::setting_names(&contenders))?,
+        selection: selection(&top, &protocol)?,
+        compare: top.read("compare", Field::text)?,
+        plots: plots(&top, &protocol, &rows::setting_names(&rows))?,
         protocol,
-        contenders,
+        rows,
+        ..header(&top)?
     };
     check_names(&top, &experiment)?;
     Ok(experiment)
 }
 
-/// A table that may be absent.
-pub(crate) struct Section<'a>(pub(crate) Option<Fields<'a>>);
-
-impl<'a> Section<'a> {
-    pub(crate) fn open(top: &Fields<'a>, name: &str, keys: &[&str]) -> Result<Self> {
-        let open = |entry: &'a Entry<'a>| {
-            let inside = table(top.source, name, entry)?;
-            Fields::open(top.source, inside, entry.span(), &format!("[{name}]"), keys)
-        };
-        Ok(Self(top.get(name).map(open).transpose()?))
-    }
-
-    pub(crate) fn read<T>(
-        &self,
-        key: &str,
-        read: impl Fn(Source<'a>, &str, &'a Entry<'a>) -> Result<T>,
-    ) -> Result<Option<T>> {
-        self.0.as_ref().map_or(Ok(None), |fields| fields.read(key, read))
-    }
-}
-
-pub(crate) fn seeds(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<Vec<u64>> {
-    let DeValue::Array(_) = entry.get_ref() else {
-        let many = count(source, key, entry).map_err(|mut error| {
-            error.message = error.message.replace("of at least 1", "of at least 1 or a list of seeds");
-            error
-        })?;
-        return Ok((0..many as u64).map(|n| FIRST_SEED + n).collect());
-    };
-    let mut seeds = Vec::new();
-    for item in list(source, key, entry)? {
-        let seed = seed(source, key, item)?;
-        if seeds.contains(&seed) {
-            return Err(source.error(item.span(), format!("seeds: {seed} is there twice")));
-        }
-        seeds.push(seed);
-    }
-    Ok(seeds)
-}
-
-pub(crate) fn seed(source: Source<'_>, key: &str, entry: &Entry<'_>) -> Result<u64> {
-    match entry.get_ref() {
-        DeValue::Integer(n) => u64::from_str_radix(n.as_str(), n.radix()).ok(),
-        _ => None,
-    }
-    .ok_or_else(|| source.error(entry.span(), format!("{key}: expected whole numbers from 0")))
-}
-
-fn choice(top: &Fields<'_>, protocol: &Protocol) -> Result<Choice> {
-    let section = Section::open(top, "choice", CHOICE)?;
-    let metric = section.read("metric", |source, key, entry| metric_at(source, key, entry, protocol))?;
-    Ok(Choice {
-        metric: metric.unwrap_or_else(|| MetricAt { key: Key::Ndcg, cutoff: protocol.cutoffs[0] }),
-        seeds: section.read("seeds", count)?.unwrap_or(1),
-        refit: section
-            .read("train_on", word(&[("train+validation", true), ("train", false)]))?
-            .unwrap_or(true),
-        every: section.read("every", count)?,
-        patience: section.read("patience", count)?,
-        test_curve: section.read("test_curve", count)?,
-        next_if_failed: section.read("if_failed", word(&[("tell", false), ("next", true)]))?.unwrap_or(false),
+/// What all kinds of experiments have in common.
+pub(super) fn header(top: &Fields<'_>) -> Result<Experiment> {
+    Ok(Experiment {
+        file: top.source.file.to_owned(),
+        title: top.need("title", Field::text)?,
+        question: top.read("question", Field::text)?,
+        notes: top.read("notes", Field::text)?,
+        seeds: top.read("seeds", seeds)?.unwrap_or_else(|| vec![FIRST_SEED]),
+        data: Vec::new(),
+        protocol: Protocol::all_unrated([10]),
+        selection: Selection::default(),
+        compare: None,
+        rows: Vec::new(),
+        plots: Vec::new(),
+        warnings: Vec::new(),
     })
 }
 
-fn metric_at(source: Source<'_>, key: &str, entry: &Entry<'_>, protocol: &Protocol) -> Result<MetricAt> {
-    let written = text(source, key, entry)?;
-    let metric = MetricAt::parse(&written, protocol.cutoffs[0])
-        .map_err(|message| source.error(entry.span(), format!("{key}: {message}")))?;
+fn seeds(field: Field<'_>) -> Result<Vec<u64>> {
+    if field.is_list() {
+        return field.distinct(Field::seed);
+    }
+    let many = field.count().map_err(|mut error| {
+        error.message = error.message.replace("of at least 1", "of at least 1 or a list of seeds");
+        error
+    })?;
+    Ok((0..many as u64).map(|n| FIRST_SEED + n).collect())
+}
+
+fn selection(top: &Fields<'_>, protocol: &Protocol) -> Result<Selection> {
+    let section = top.section("choice", "[choice]", SELECTION)?;
+    let metric = section.read("metric", |field| metric_at(field, protocol))?;
+    let train_on = |field: Field<'_>| field.choice(&[("train+validation", true), ("train", false)]);
+    let if_failed = |field: Field<'_>| field.choice(&[("report", false), ("next", true), ("tell", false)]);
+    Ok(Selection {
+        metric: metric.unwrap_or(MetricAt { key: Metric::Ndcg, cutoff: protocol.cutoffs[0] }),
+        seeds: section.read("seeds", Field::count)?.unwrap_or(1),
+        refit: section.read("train_on", train_on)?.unwrap_or(true),
+        every: section.read("every", Field::count)?,
+        patience: section.read("patience", Field::count)?,
+        test_curve: section.read("test_curve", Field::count)?,
+        next_if_failed: section.read("if_failed", if_failed)?.unwrap_or(false),
+    })
+}
+
+fn metric_at(field: Field<'_>, protocol: &Protocol) -> Result<MetricAt> {
+    let metric = MetricAt::parse(&field.text()?, protocol.cutoffs[0]).map_err(|message| field.wrong(message))?;
     if protocol.cutoffs.contains(&metric.cutoff) {
         return Ok(metric);
     }
-    let cutoff = metric.cutoff;
-    Err(source.error(
-        entry.span(),
-        format!("{key}: {metric} needs {cutoff} among the cutoffs (`at` in [protocol])"),
-    ))
+    Err(field.wrong(format!("{metric} needs {} among the cutoffs (`at` in [protocol])", metric.cutoff)))
 }
 
 fn plots(top: &Fields<'_>, protocol: &Protocol, settings: &[&'static str]) -> Result<Vec<Plot>> {
-    let Some(entries) = top.read("plot", list)? else { return Ok(Vec::new()) };
-    let axis =
-        |source: Source<'_>, key: &str, entry: &Entry<'_>| axis(source, key, entry, protocol, settings);
-    let plot = |entry| {
-        let inside = table(top.source, "plot", entry)?;
-        let fields =
-            Fields::open(top.source, inside, entry.span(), "a [[plot]]", &["title", "x", "y", "front"])?;
+    let plot = |field: Field<'_>| {
+        let fields = field.fields("a [[plot]]", &["title", "x", "y", "front"])?;
         Ok(Plot {
-            title: fields.read("title", text)?,
-            x: fields.need("x", "a [[plot]]", axis)?,
-            y: fields.need("y", "a [[plot]]", axis)?,
-            front: fields.read("front", switch)?.unwrap_or(false),
+            title: fields.read("title", Field::text)?,
+            x: fields.need("x", |field| axis(field, protocol, settings))?,
+            y: fields.need("y", |field| axis(field, protocol, settings))?,
+            front: fields.read("front", Field::switch)?.unwrap_or(false),
         })
     };
-    entries.iter().map(plot).collect()
+    Ok(top.read("plot", |field| field.each(plot))?.unwrap_or_default())
 }
 
-fn axis(
-    source: Source<'_>,
-    key: &str,
-    entry: &Entry<'_>,
-    protocol: &Protocol,
-    settings: &[&'static str],
-) -> Result<Axis> {
-    let name = text(source, key, entry)?;
-    if name.contains('@') || name.parse::<Key>().is_ok() {
-        return metric_at(source, key, entry, protocol).map(Axis::Metric);
+fn axis(field: Field<'_>, protocol: &Protocol, settings: &[&'static str]) -> Result<Axis> {
+    let name = field.text()?;
+    if name.contains('@') || name.parse::<Metric>().is_ok() {
+        return metric_at(field, protocol).map(Axis::Metric);
     }
-    if FIGURES.contains(&name.as_str()) && name != "epochs" {
+    let is_setting = settings.contains(&name.as_str());
+    // `epochs` is a setting of most models; of the others it is a figure.
+    if FIGURES.contains(&name.as_str()) && !(name == "epochs" && is_setting) {
         return Ok(Axis::Figure(name));
     }
-    if settings.contains(&name.as_str()) {
+    if is_setting {
         return Ok(Axis::Setting(name));
     }
-    if name == "epochs" {
-        return Ok(Axis::Figure(name));
-    }
-    let metrics = Key::ALL.map(Key::name);
-    let known = settings.iter().chain(&metrics).chain(FIGURES).copied();
-    let hint = did_you_mean(nearest(&name, known));
-    let message = format!(
-        "{key}: `{name}` is no setting of the models, no metric (as in ndcg@10) and none of {}{hint}",
+    let metrics = Metric::ALL.map(Metric::name);
+    let known: Vec<&str> = settings.iter().chain(&metrics).chain(FIGURES).copied().collect();
+    let hint = did_you_mean(&name, &known);
+    Err(field.wrong(format!(
+        "`{name}` is no setting of the models, no metric (as in ndcg@10) and none of {}{hint}",
         FIGURES.join(", ")
-    );
-    Err(source.error(entry.span(), message))
+    )))
 }
 
-/// Names that point to other parts of the file must find them.
+/// Names that refer to other parts of the file must be there.
 fn check_names(top: &Fields<'_>, experiment: &Experiment) -> Result<()> {
-    if let (Some(label), Some(entry)) = (&experiment.compare, top.get("compare")) {
-        let labels: Vec<&str> = experiment.contenders.iter().map(|c| c.label.as_str()).collect();
+    if let Some(label) = &experiment.compare {
+        let labels: Vec<&str> = experiment.rows.iter().map(|row| row.label.as_str()).collect();
         if !labels.contains(&label.as_str()) {
-            let hint = did_you_mean(nearest_label(label, &labels));
-            let message =
-                format!("compare: there is no row `{label}`{hint}; rows are: {}", labels.join(", "));
-            return Err(top.source.error(entry.span(), message));
+            let hint = did_you_mean(label, &labels);
+            let message = format!("compare: there is no row `{label}`{hint}; rows are: {}", labels.join(", "));
+            return Err(top.error("compare", message));
         }
     }
-    if experiment.choice.seeds > experiment.seeds.len() {
-        let (asked, there) = (experiment.choice.seeds, experiment.seeds.len());
-        let message = format!("[choice] seeds: {asked} of the seeds are asked for, but there are {there}");
-        let span = top.get("choice").map_or(0..0, Entry::span);
-        return Err(top.source.error(span, message));
+    let (asked, given) = (experiment.selection.seeds, experiment.seeds.len());
+    if asked > given {
+        let message = format!("[choice] seeds: {asked} of the seeds are asked for, but there are {given}");
+        return Err(top.error("choice", message));
     }
-    models::check_only(top, experiment)
+    rows::check_only(top, experiment)
 }

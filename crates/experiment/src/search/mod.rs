@@ -1,8 +1,8 @@
-//! Searching for good settings: by chance, or by the tree-structured Parzen estimator.
+//! Hyperparameter search: random, or by the tree-structured Parzen estimator.
 //!
 //! J. Bergstra, R. Bardenet, Y. Bengio, B. Kégl: Algorithms for Hyper-Parameter Optimization, NeurIPS 2011.
 //!
-//! TPE splits what was tried into the good (the best share γ) and the rest, models where each group lies with a
+//! TPE splits what was tried into the good (the best share γ) and the rest, models the distribution of each group with a
 //! density, l and g, draws points from l and tries the one with the largest l / g, which maximises the expected
 //! improvement. Densities are joint over all settings, so that settings which matter together are found together.
 
@@ -27,26 +27,26 @@ pub enum Method {
 
 /// A point that was tried.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// Where.
-    pub point: Point,
+    pub(crate) point: Point,
     /// How good it was, higher is better; `None` for a trial that failed.
-    pub worth: Option<f64>,
+    pub(crate) objective: Option<f64>,
 }
 
 /// Points drawn from l for each proposal.
 const DRAWS: usize = 48;
 
 /// Proposes points to try; the proposals are a function of the seed and of what was observed.
-pub struct Searcher<'a> {
+pub(crate) struct Searcher<'a> {
     /// Where to look.
-    pub space: &'a Space,
+    pub(crate) space: &'a Space,
     /// How to look.
-    pub method: Method,
+    pub(crate) method: Method,
     /// Proposals made evenly at random before the estimator is trusted.
-    pub startup: usize,
+    pub(crate) startup: usize,
     /// Determines all randomness.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl Searcher<'_> {
@@ -54,11 +54,10 @@ impl Searcher<'_> {
     ///
     /// `pending` are proposals without a result yet; they count as failures, so that the next proposal looks
     /// elsewhere.
-    pub fn propose(&self, history: &[Observation], pending: &[Point]) -> Option<Point> {
+    pub(crate) fn propose(&self, history: &[Observation], pending: &[Point]) -> Option<Point> {
         let tried = history.len() + pending.len();
         let mut rng = Rng::new(self.seed).stream("proposal", tried as u64);
-        let is_new =
-            |point: &Point| !history.iter().any(|seen| seen.point == *point) && !pending.contains(point);
+        let is_new = |point: &Point| !history.iter().any(|seen| seen.point == *point) && !pending.contains(point);
         if self.method == Method::Random || tried < self.startup {
             return self.draw_new(&mut rng, &is_new);
         }
@@ -82,8 +81,8 @@ impl Searcher<'_> {
 /// The best share of what was tried, and the rest with all failures.
 fn divide<'a>(history: &'a [Observation], pending: &'a [Point]) -> (Vec<&'a Point>, Vec<&'a Point>) {
     let mut order: Vec<&Observation> = history.iter().collect();
-    order.sort_by(|a, b| better_first(a.worth, b.worth));
-    let succeeded = order.iter().filter(|seen| is_number(seen.worth)).count();
+    order.sort_by(|a, b| better_first(a.objective, b.objective));
+    let succeeded = order.iter().filter(|seen| is_number(seen.objective)).count();
     let good = share(history.len()).min(succeeded);
     let (good, rest) = order.split_at(good);
     let points = |group: &[&'a Observation]| group.iter().map(|seen| &seen.point).collect::<Vec<_>>();
@@ -97,12 +96,12 @@ fn share(n: usize) -> usize {
     ((n as f64 * 0.15).ceil() as usize).clamp(1, 25)
 }
 
-fn is_number(worth: Option<f64>) -> bool {
-    worth.is_some_and(|x| !x.is_nan())
+fn is_number(objective: Option<f64>) -> bool {
+    objective.is_some_and(|x| !x.is_nan())
 }
 
 fn better_first(a: Option<f64>, b: Option<f64>) -> Ordering {
-    let key = |worth: Option<f64>| worth.filter(|x| !x.is_nan()).unwrap_or(f64::NEG_INFINITY);
+    let key = |objective: Option<f64>| objective.filter(|x| !x.is_nan()).unwrap_or(f64::NEG_INFINITY);
     key(b).total_cmp(&key(a))
 }
 

@@ -1,6 +1,6 @@
 //! A Parzen estimator over a search space: one kernel an observed point, and an even one beneath them all.
 
-use super::space::{Place, Point, Range, Space};
+use super::space::{Point, Position, Range, Space};
 use sottovoce_core::{Rng, math};
 use sottovoce_models::settings::Value;
 
@@ -11,7 +11,7 @@ use sottovoce_models::settings::Value;
 /// space, so that no region is ever given up.
 pub(super) struct Parzen<'a> {
     space: &'a Space,
-    kernels: Vec<Vec<Place>>,
+    kernels: Vec<Vec<Position>>,
     /// Width of the normal kernels, in units of the range.
     width: f64,
     /// Probability that a choice's kernel gives a value drawn evenly instead of its own.
@@ -20,7 +20,7 @@ pub(super) struct Parzen<'a> {
 
 impl<'a> Parzen<'a> {
     pub(super) fn new(space: &'a Space, points: &[&Point]) -> Self {
-        let kernels: Vec<_> = points.iter().filter_map(|point| space.places(point)).collect();
+        let kernels: Vec<_> = points.iter().filter_map(|point| space.positions(point)).collect();
         let n = kernels.len() as f64 + 1.0;
         let dimensions = space.dimensions.len() as f64;
         // Scott's rule, never narrower than what so many points can resolve.
@@ -28,20 +28,20 @@ impl<'a> Parzen<'a> {
         Self { space, kernels, width, doubt: 1.0 / (n + 1.0) }
     }
 
-    /// Draws a point.
+    /// DisclosureSeeds a point.
     pub(super) fn draw(&self, rng: &mut Rng) -> Point {
         let kernel = self.kernels.get(rng.index(self.kernels.len() + 1));
         let ranges = self.space.dimensions.iter().map(|dimension| &dimension.range);
         ranges
             .enumerate()
             .map(|(d, range)| {
-                let place = match kernel.map(|places| places[d]) {
+                let position = match kernel.map(|positions| positions[d]) {
                     None => range.random(rng),
-                    Some(Place::Index(_)) if rng.chance(self.doubt) => range.random(rng),
-                    Some(Place::Index(own)) => Place::Index(own),
-                    Some(Place::Unit(centre)) => Place::Unit(self.draw_near(centre, rng)),
+                    Some(Position::Index(_)) if rng.chance(self.doubt) => range.random(rng),
+                    Some(Position::Index(own)) => Position::Index(own),
+                    Some(Position::Unit(centre)) => Position::Unit(self.draw_near(centre, rng)),
                 };
-                range.value(place)
+                range.value(position)
             })
             .collect()
     }
@@ -57,12 +57,12 @@ impl<'a> Parzen<'a> {
 
     /// The logarithm of the density (mass, for whole numbers and choices) at a point.
     pub(super) fn log_density(&self, point: &Point) -> f64 {
-        let Some(places) = self.space.places(point) else { return f64::NEG_INFINITY };
+        let Some(positions) = self.space.positions(point) else { return f64::NEG_INFINITY };
         let even = self.product(|d, range| self.even(range, &point[d]));
         let sum: f64 = self
             .kernels
             .iter()
-            .map(|kernel| self.product(|d, range| self.kernel(range, kernel[d], places[d], &point[d])))
+            .map(|kernel| self.product(|d, range| self.kernel(range, kernel[d], positions[d], &point[d])))
             .sum();
         math::ln((sum + even) / (self.kernels.len() + 1) as f64)
     }
@@ -79,18 +79,17 @@ impl<'a> Parzen<'a> {
         }
     }
 
-    fn kernel(&self, range: &Range, own: Place, at: Place, value: &Value) -> f64 {
+    fn kernel(&self, range: &Range, own: Position, at: Position, value: &Value) -> f64 {
         match (own, at) {
-            (Place::Index(own), Place::Index(at)) => {
+            (Position::Index(own), Position::Index(at)) => {
                 let certain = if own == at { 1.0 - self.doubt } else { 0.0 };
                 certain + self.doubt * self.even(range, value)
             }
-            (Place::Unit(centre), Place::Unit(x)) => {
+            (Position::Unit(centre), Position::Unit(x)) => {
                 let inside = self.mass(centre, 0.0, 1.0);
-                range.cell(value).map_or_else(
-                    || self.normal(centre, x) / inside,
-                    |(from, to)| self.mass(centre, from, to) / inside,
-                )
+                range
+                    .cell(value)
+                    .map_or_else(|| self.normal(centre, x) / inside, |(from, to)| self.mass(centre, from, to) / inside)
             }
             _ => 0.0,
         }
@@ -101,7 +100,7 @@ impl<'a> Parzen<'a> {
         math::exp(-0.5 * z * z) / (self.width * (2.0 * std::f64::consts::PI).sqrt())
     }
 
-    /// Mass of the uncut normal kernel between two places.
+    /// Mass of the uncut normal kernel between two positions.
     fn mass(&self, centre: f64, from: f64, to: f64) -> f64 {
         let scale = self.width * std::f64::consts::SQRT_2;
         0.5 * (libm::erf((to - centre) / scale) - libm::erf((from - centre) / scale))
@@ -137,16 +136,12 @@ mod tests {
     #[test]
     fn a_density_integrates_to_one_and_is_highest_at_its_points() {
         let space = Space {
-            dimensions: vec![Dimension {
-                key: "x".into(),
-                range: Range::Real { low: 0.0, high: 1.0, log: false },
-            }],
+            dimensions: vec![Dimension { key: "x".into(), range: Range::Real { low: 0.0, high: 1.0, log: false } }],
         };
         let seen = [vec![Value::Real(0.02)], vec![Value::Real(0.7)]];
         let parzen = Parzen::new(&space, &seen.iter().collect::<Vec<_>>());
         let density = |x: f64| parzen.log_density(&vec![Value::Real(x)]).exp();
-        let total: f64 =
-            (0..10_000).map(|i| density((f64::from(i) + 0.5) / 10_000.0)).sum::<f64>() / 10_000.0;
+        let total: f64 = (0..10_000).map(|i| density((f64::from(i) + 0.5) / 10_000.0)).sum::<f64>() / 10_000.0;
         assert!((total - 1.0).abs() < 1e-6, "{total}");
         assert!(density(0.02) > density(0.35) && density(0.7) > density(0.35));
     }

@@ -44,15 +44,11 @@ impl Range {
     pub fn of(setting: &Setting) -> Range {
         match setting.domain {
             // A logarithmic scale cannot reach 0: the search then starts at 1, or a millionth of the range.
-            Domain::Integer { low, high, log } => {
-                Range::Integer { low: if log { low.max(1) } else { low }, high, log }
-            }
+            Domain::Integer { low, high, log } => Range::Integer { low: if log { low.max(1) } else { low }, high, log },
             Domain::Real { low, high, log } => {
                 Range::Real { low: if log && low <= 0.0 { high * 1e-6 } else { low }, high, log }
             }
-            Domain::Choice(words) => {
-                Range::Choice(words.iter().map(|word| Value::Word((*word).to_owned())).collect())
-            }
+            Domain::Choice(words) => Range::Choice(words.iter().map(|word| Value::Word((*word).to_owned())).collect()),
             Domain::Switch => Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
             // Texts cannot be thought up: a search keeps the one that is there.
             Domain::Text => Range::Choice(vec![setting.default.clone()]),
@@ -72,49 +68,47 @@ impl Range {
     fn ends(&self) -> (f64, f64) {
         let scale = |x: f64, log: bool| if log { math::ln(x) } else { x };
         match *self {
-            Range::Integer { low, high, log } => {
-                (scale(low as f64 - 0.5, log), scale(high as f64 + 0.5, log))
-            }
+            Range::Integer { low, high, log } => (scale(low as f64 - 0.5, log), scale(high as f64 + 0.5, log)),
             Range::Real { low, high, log } => (scale(low, log), scale(high, log)),
             Range::Choice(_) => (0.0, 1.0),
         }
     }
 
-    /// The value at a place between 0 and 1, or at an index for choices.
-    pub(super) fn value(&self, place: Place) -> Value {
+    /// The value at a position between 0 and 1, or at an index for choices.
+    pub(super) fn value(&self, position: Position) -> Value {
         let (start, end) = self.ends();
         let at = |unit: f64, log: bool| {
             let x = start + unit * (end - start);
             if log { math::exp(x) } else { x }
         };
-        match (self, place) {
-            (Range::Integer { low, high, log }, Place::Unit(unit)) => {
+        match (self, position) {
+            (Range::Integer { low, high, log }, Position::Unit(unit)) => {
                 Value::Integer((at(unit, *log).round() as i64).clamp(*low, *high))
             }
-            (Range::Real { low, high, log }, Place::Unit(unit)) => {
+            (Range::Real { low, high, log }, Position::Unit(unit)) => {
                 Value::Real(four_digits(at(unit, *log)).clamp(*low, *high))
             }
-            (Range::Choice(values), Place::Index(index)) => values[index].clone(),
-            (range, place) => unreachable!("{place:?} is no place in {range:?}"),
+            (Range::Choice(values), Position::Index(index)) => values[index].clone(),
+            (range, position) => unreachable!("{position:?} is no position in {range:?}"),
         }
     }
 
     /// Where a value lies; `None` if it is not of this range.
-    pub(super) fn place(&self, value: &Value) -> Option<Place> {
+    pub(super) fn position(&self, value: &Value) -> Option<Position> {
         let (start, end) = self.ends();
         let unit = |x: f64, log: bool| {
             let x = if log { math::ln(x) } else { x };
-            Place::Unit(if end > start { ((x - start) / (end - start)).clamp(0.0, 1.0) } else { 0.5 })
+            Position::Unit(if end > start { ((x - start) / (end - start)).clamp(0.0, 1.0) } else { 0.5 })
         };
         match (self, value) {
             (Range::Integer { log, .. }, Value::Integer(x)) => Some(unit(*x as f64, *log)),
             (Range::Real { log, .. }, Value::Real(x)) => Some(unit(*x, *log)),
-            (Range::Choice(values), value) => values.iter().position(|v| v == value).map(Place::Index),
+            (Range::Choice(values), value) => values.iter().position(|v| v == value).map(Position::Index),
             _ => None,
         }
     }
 
-    /// The stretch of places that give the same value as this one, for whole numbers.
+    /// The stretch of positions that give the same value as this one, for whole numbers.
     pub(super) fn cell(&self, value: &Value) -> Option<(f64, f64)> {
         let (Range::Integer { log, .. }, Value::Integer(x)) = (self, value) else { return None };
         let (start, end) = self.ends();
@@ -122,17 +116,17 @@ impl Range {
         Some((unit(*x as f64 - 0.5).max(0.0), unit(*x as f64 + 0.5).min(1.0)))
     }
 
-    pub(super) fn random(&self, rng: &mut Rng) -> Place {
+    pub(super) fn random(&self, rng: &mut Rng) -> Position {
         match self {
-            Range::Choice(values) => Place::Index(rng.index(values.len())),
-            _ => Place::Unit(rng.unit()),
+            Range::Choice(values) => Position::Index(rng.index(values.len())),
+            _ => Position::Unit(rng.unit()),
         }
     }
 }
 
 /// Where a value lies in its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum Position {
     /// Between the ends, 0 to 1.
     Unit(f64),
     /// In a list.
@@ -163,8 +157,8 @@ impl Space {
         self.dimensions.iter().map(|d| d.range.value(d.range.random(rng))).collect()
     }
 
-    pub(super) fn places(&self, point: &[Value]) -> Option<Vec<Place>> {
-        self.dimensions.iter().zip(point).map(|(d, value)| d.range.place(value)).collect()
+    pub(super) fn positions(&self, point: &[Value]) -> Option<Vec<Position>> {
+        self.dimensions.iter().zip(point).map(|(d, value)| d.range.position(value)).collect()
     }
 }
 
@@ -194,9 +188,8 @@ mod tests {
     fn a_logarithmic_range_gives_each_decade_its_share() {
         let range = Range::Real { low: 1e-4, high: 1.0, log: true };
         let mut rng = Rng::new(5);
-        let small = (0..4000)
-            .filter(|_| matches!(range.value(range.random(&mut rng)), Value::Real(x) if x < 1e-2))
-            .count();
+        let small =
+            (0..4000).filter(|_| matches!(range.value(range.random(&mut rng)), Value::Real(x) if x < 1e-2)).count();
         assert!((1850..2150).contains(&small), "{small}");
     }
 
@@ -214,15 +207,15 @@ mod tests {
         fn values_stay_in_range_and_return_to_their_place(unit in 0.0..1.0f64, low in 1i64..50, width in 0i64..900, log: bool) {
             let high = low + width;
             let whole = Range::Integer { low, high, log };
-            let value = whole.value(Place::Unit(unit));
+            let value = whole.value(Position::Unit(unit));
             prop_assert!(matches!(value, Value::Integer(n) if (low..=high).contains(&n)));
-            let place = whole.place(&value).unwrap();
-            prop_assert_eq!(whole.value(place), value);
+            let position = whole.position(&value).unwrap();
+            prop_assert_eq!(whole.value(position), value);
 
             let real = Range::Real { low: low as f64, high: high as f64, log };
-            let value = real.value(Place::Unit(unit));
-            let place = real.place(&value).unwrap();
-            prop_assert_eq!(real.value(place), value);
+            let value = real.value(Position::Unit(unit));
+            let position = real.position(&value).unwrap();
+            prop_assert_eq!(real.value(position), value);
         }
     }
 }

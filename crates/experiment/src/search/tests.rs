@@ -45,10 +45,7 @@ fn tuning_space() -> Space {
             real("rate", 1e-5, 1.0, true),
             Dimension { key: "factors".into(), range: Range::Integer { low: 1, high: 512, log: true } },
             Dimension { key: "word".into(), range: Range::Choice(words) },
-            Dimension {
-                key: "bias".into(),
-                range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
-            },
+            Dimension { key: "bias".into(), range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]) },
             real("nothing", 0.0, 1.0, false),
         ],
     }
@@ -59,9 +56,9 @@ fn best(space: &Space, method: Method, seed: u64, trials: usize, f: impl Fn(&Poi
     let mut history = Vec::new();
     for _ in 0..trials {
         let point = searcher.propose(&history, &[]).unwrap();
-        history.push(Observation { worth: f(&point), point });
+        history.push(Observation { objective: f(&point), point });
     }
-    history.iter().filter_map(|seen| seen.worth).fold(f64::NEG_INFINITY, f64::max)
+    history.iter().filter_map(|seen| seen.objective).fold(f64::NEG_INFINITY, f64::max)
 }
 
 fn median(space: &Space, method: Method, trials: usize, f: fn(&Point) -> Option<f64>) -> f64 {
@@ -72,28 +69,22 @@ fn median(space: &Space, method: Method, trials: usize, f: fn(&Point) -> Option<
 
 #[test]
 fn tpe_beats_chance_on_branin() {
-    let (tpe, random) = (
-        median(&branin_space(), Method::Tpe, 60, branin),
-        median(&branin_space(), Method::Random, 60, branin),
-    );
+    let (tpe, random) =
+        (median(&branin_space(), Method::Tpe, 60, branin), median(&branin_space(), Method::Random, 60, branin));
     assert!(tpe > -0.6 && -0.398 - tpe < 0.35 * (-0.398 - random), "tpe {tpe}, random {random}");
 }
 
 #[test]
 fn tpe_beats_chance_on_a_mixed_space_with_failures() {
-    let (tpe, random) = (
-        median(&tuning_space(), Method::Tpe, 50, tuning),
-        median(&tuning_space(), Method::Random, 50, tuning),
-    );
+    let (tpe, random) =
+        (median(&tuning_space(), Method::Tpe, 50, tuning), median(&tuning_space(), Method::Random, 50, tuning));
     assert!(tpe > 0.4 * random, "tpe {tpe}, random {random}");
 }
 
 #[test]
 fn a_small_budget_is_not_wasted_either() {
-    let (tpe, random) = (
-        median(&tuning_space(), Method::Tpe, 20, tuning),
-        median(&tuning_space(), Method::Random, 20, tuning),
-    );
+    let (tpe, random) =
+        (median(&tuning_space(), Method::Tpe, 20, tuning), median(&tuning_space(), Method::Random, 20, tuning));
     assert!(tpe > random, "tpe {tpe}, random {random}");
 }
 
@@ -105,7 +96,7 @@ fn proposals_depend_on_seed_and_history_only() {
         let mut history = Vec::new();
         for _ in 0..15 {
             let point = searcher.propose(&history, &[]).unwrap();
-            history.push(Observation { worth: tuning(&point), point });
+            history.push(Observation { objective: tuning(&point), point });
         }
         history
     };
@@ -124,7 +115,7 @@ fn failures_and_nan_are_avoided_even_if_nothing_succeeded() {
     let mut history = Vec::new();
     for n in 0..12 {
         let point = searcher.propose(&history, &[]).unwrap();
-        history.push(Observation { point, worth: if n % 2 == 0 { None } else { Some(f64::NAN) } });
+        history.push(Observation { point, objective: if n % 2 == 0 { None } else { Some(f64::NAN) } });
     }
     assert_eq!(history.len(), 12);
 
@@ -133,9 +124,9 @@ fn failures_and_nan_are_avoided_even_if_nothing_succeeded() {
     for _ in 0..40 {
         let point = searcher.propose(&history, &[]).unwrap();
         let rate = number(&point[0]);
-        history.push(Observation { point, worth: (rate < 0.01).then(|| -(rate.log10() + 3.0).powi(2)) });
+        history.push(Observation { point, objective: (rate < 0.01).then(|| -(rate.log10() + 3.0).powi(2)) });
     }
-    let failed_late = history[20..].iter().filter(|seen| seen.worth.is_none()).count();
+    let failed_late = history[20..].iter().filter(|seen| seen.objective.is_none()).count();
     assert!(failed_late <= 4, "{failed_late} of 20 late trials failed");
 }
 
@@ -144,10 +135,7 @@ fn a_finite_space_is_tried_without_repetition_and_then_ends() {
     let space = Space {
         dimensions: vec![
             Dimension { key: "n".into(), range: Range::Integer { low: 1, high: 4, log: false } },
-            Dimension {
-                key: "w".into(),
-                range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
-            },
+            Dimension { key: "w".into(), range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]) },
         ],
     };
     for method in [Method::Tpe, Method::Random] {
@@ -155,7 +143,7 @@ fn a_finite_space_is_tried_without_repetition_and_then_ends() {
         let mut history: Vec<Observation> = Vec::new();
         while let Some(point) = searcher.propose(&history, &[]) {
             assert!(history.iter().all(|seen| seen.point != point));
-            history.push(Observation { worth: Some(number(&point[0])), point });
+            history.push(Observation { objective: Some(number(&point[0])), point });
         }
         assert_eq!(history.len(), 8);
     }
@@ -168,7 +156,7 @@ fn pending_proposals_are_not_proposed_again() {
     let mut history = Vec::new();
     for _ in 0..12 {
         let point = searcher.propose(&history, &[]).unwrap();
-        history.push(Observation { worth: branin(&point), point });
+        history.push(Observation { objective: branin(&point), point });
     }
     let first = searcher.propose(&history, &[]).unwrap();
     let second = searcher.propose(&history, std::slice::from_ref(&first)).unwrap();

@@ -1,23 +1,23 @@
-//! Whether somebody took part, by the shared model alone.
+//! A membership attack on the shared model.
 //!
-//! The one who tries knows somebody's history and has the shared model, as everybody has. They part the history into two
-//! halves, fit a private model to one of them with the model's own lessons while the shared model is held still, and look how
-//! far up the other half comes among all items that are not in the history (AUC). Then the other way round. Items that
-//! somebody brought into training together lie together in the shared model, so that a half finds the other a little better
-//! than with somebody who never took part. Whoever also has a model of similar people without this person can subtract what
-//! that one gives, which takes away that some histories are easier to guess than others.
+//! The attacker knows a user's history and has the shared model, as everybody has. They split the history into halves, fit a
+//! private model to one half by local training while the shared model is fixed, and rank the other half among all items
+//! outside the history (AUC). Then the other way round. Items that a user brought into training together are close in the
+//! shared model, so that one half predicts the other a little better than for a user who never took part. An attacker who
+//! also has a reference model of similar users without this one can subtract its AUC, which removes that some histories are
+//! easier to predict than others.
 
 use sottovoce_core::{Histories, Rng};
-use sottovoce_federation::Streaming;
+use sottovoce_federation::Simulation;
 use sottovoce_models::ModelError;
 
 /// The normal distribution's 97.5 % point.
 const NORMAL_975: f64 = 1.959_963_984_540_054;
 
-/// How well two groups are told apart: the chance that somebody of the first has a higher score than somebody of the second.
+/// How well scores separate two groups: the probability that one of the first scores higher than one of the second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Separation {
-    /// 0.5: not at all.
+    /// 0.5: no better than chance.
     pub auc: f64,
     /// Lower end of the 95 % confidence interval, by DeLong's variance.
     pub low: f64,
@@ -26,7 +26,7 @@ pub struct Separation {
 }
 
 impl Separation {
-    /// Of scores of both groups, each of at least two people.
+    /// From the scores of both groups, each of at least two users.
     pub fn of(first: &[f64], second: &[f64]) -> Self {
         let wins = |score: f64, other: f64| match score.total_cmp(&other) {
             std::cmp::Ordering::Greater => 1.0,
@@ -52,26 +52,26 @@ impl Separation {
     }
 }
 
-/// Tries people.
-pub(super) struct Trier<'a> {
+/// The attack.
+pub(super) struct MembershipAttack<'a> {
     histories: &'a Histories,
-    lessons: usize,
+    steps: usize,
     rng: Rng,
 }
 
-impl<'a> Trier<'a> {
-    pub(super) fn new(histories: &'a Histories, lessons: usize, rng: &Rng) -> Self {
-        Self { histories, lessons, rng: rng.stream("membership", 0) }
+impl<'a> MembershipAttack<'a> {
+    pub(super) fn new(histories: &'a Histories, steps: usize, rng: &Rng) -> Self {
+        Self { histories, steps, rng: rng.stream("membership", 0) }
     }
 
-    /// A score for each of these people: higher for who seems to have taken part.
-    pub(super) fn scores(&self, model: &dyn Streaming, people: &[usize]) -> Result<Vec<f64>, ModelError> {
-        people.iter().map(|&person| self.score(model, person)).collect()
+    /// A score for each of these users: higher for those who seem to have taken part.
+    pub(super) fn scores(&self, model: &Simulation, users: &[usize]) -> Result<Vec<f64>, ModelError> {
+        users.iter().map(|&user| self.score(model, user)).collect()
     }
 
-    fn score(&self, model: &dyn Streaming, person: usize) -> Result<f64, ModelError> {
-        let rng = self.rng.stream("person", person as u64);
-        let mut items = self.histories.of(person).to_vec();
+    fn score(&self, model: &Simulation, user: usize) -> Result<f64, ModelError> {
+        let rng = self.rng.stream("person", user as u64);
+        let mut items = self.histories.of(user).to_vec();
         items.sort_unstable();
         items.dedup();
         let has = |item: u32| items.binary_search(&item).is_ok();
@@ -80,11 +80,11 @@ impl<'a> Trier<'a> {
         rng.stream("halves", 0).shuffle(&mut shuffled);
         let (one, other) = shuffled.split_at(shuffled.len() / 2);
         let mut sum = 0.0;
-        for (place, (known, sought)) in (0..).zip([(one, other), (other, one)]) {
+        for (half, (known, sought)) in (0..).zip([(one, other), (other, one)]) {
             let mut known = known.to_vec();
             known.sort_unstable();
             let mut scores = vec![0.0; self.histories.catalog_size()];
-            model.score_newcomer(&known, self.lessons, &rng.stream("newcomer", place), &mut scores)?;
+            model.score_newcomer(&known, self.steps, &rng.stream("newcomer", half), &mut scores)?;
             sum += found(&scores, sought, &others);
         }
         Ok(sum / 2.0)
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_that_differ_are_told_apart_and_equal_ones_are_not() {
+    fn separates_groups_that_differ() {
         let of = |from: f64| -> Vec<f64> { (0..40).map(|n| from + f64::from(n)).collect() };
         let Separation { auc, low, high } = Separation::of(&of(0.0), &of(0.0));
         assert!((auc - 0.5).abs() < 1e-12 && low < 0.4 && high > 0.6, "{auc} {low} {high}");
@@ -120,9 +120,9 @@ mod tests {
 
     /// By hand: of six pairs five are won and one is a tie.
     #[test]
-    fn the_interval_is_delongs() {
+    fn interval_matches_delong_by_hand() {
         let found = Separation::of(&[3.0, 2.0, 1.0], &[1.0, 0.0]);
-        // Parts of the first group: 1, 1, 0.75; of the second: 5/6, 1.
+        // DataSplit of the first group: 1, 1, 0.75; of the second: 5/6, 1.
         let auc = 2.75 / 3.0;
         let first = (2.0 * (1.0 - auc) * (1.0 - auc) + (0.75 - auc) * (0.75 - auc)) / 2.0 / 3.0;
         let second = ((5.0 / 6.0 - auc) * (5.0 / 6.0 - auc) + (1.0 - auc) * (1.0 - auc)) / 2.0;

@@ -1,24 +1,25 @@
-//! What is left of people who withdraw, after doing nothing, after retraining and after an approximate step.
+//! What a model retains of users who withdraw, after doing nothing, after retraining and after fine-tuning.
 //!
-//! Some people take part and then withdraw, as many others never take part: the controls. Whoever can tell the two groups
-//! apart by the shared model alone finds in it what is left of those who withdrew. See [`membership`] for how that is tried.
+//! Some users take part and then withdraw, as many others never take part: the controls. A membership attack on the shared
+//! model that separates the two groups finds what is left of those who withdrew.
 
-pub mod membership;
+mod membership;
 mod training;
 
-use membership::{Separation, Trier};
+use membership::MembershipAttack;
+pub use membership::Separation;
 use sottovoce_core::{Histories, Rng};
-use sottovoce_data::Parts;
-use sottovoce_evaluate::{EvaluateError, Protocol, Question, judge};
-use sottovoce_federation::Streaming;
-use sottovoce_models::ModelError;
+use sottovoce_data::DataSplit;
+use sottovoce_evaluate::{EvaluateError, EvaluationInput, Protocol, evaluate};
+use sottovoce_federation::Simulation;
 use sottovoce_models::settings::Value;
+use sottovoce_models::{ModelError, Recommender as _};
 use thiserror::Error;
-use training::{Schooling, Training};
+use training::{TrainedState, Training};
 
-/// Items that somebody must have to be of one of the two groups: fewer say nothing in halves.
+/// Items a user must have to be in one of the two groups: halves of fewer say nothing.
 const LEAST_ITEMS: usize = 10;
-/// Length of the lists that are judged.
+/// The cutoff of accuracy.
 const CUTOFF: usize = 10;
 
 /// What is measured.
@@ -28,28 +29,28 @@ pub struct Plan {
     pub model: String,
     /// Its settings, over the defaults.
     pub settings: Vec<(String, Value)>,
-    /// The share of people who withdraw; as many never take part.
+    /// The fraction of users who withdraw; as many never take part.
     pub share: f64,
-    /// Epochs done before those joined who withdraw; 0: they were there from the start.
+    /// Epochs before those who withdraw joined; 0: they took part from the start.
     pub joined: usize,
-    /// Epochs of the approximate step.
+    /// Epochs of fine-tuning.
     pub fine_tune: usize,
-    /// Lessons that a newcomer's private model gets.
-    pub lessons: usize,
+    /// Local training steps of the attack.
+    pub attack_steps: usize,
     /// Determines all randomness.
     pub seed: u64,
 }
 
-/// Why nothing could be measured.
+/// Why the measurement failed.
 #[derive(Debug, Error)]
 pub enum UnlearningError {
     /// The model, or training.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Judging.
+    /// Evaluation.
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
-    /// A value that makes no sense.
+    /// A value out of range.
     #[error("{key} is {value}, expected {expected}")]
     Value {
         /// Which.
@@ -61,22 +62,22 @@ pub enum UnlearningError {
     },
 }
 
-/// What was done when people withdrew.
+/// What is done when users withdraw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Method {
     /// Nothing.
     Nothing,
-    /// Training went back to before they joined and was done again without them.
+    /// Training is repeated without them from before they joined.
     Retrain,
-    /// Training went on without them for a few epochs. Nothing certifies what that removes.
+    /// Training continues without them for a few epochs. Nothing certifies what that removes.
     FineTune,
 }
 
-impl Way {
+impl Method {
     /// In the order in which they are shown.
-    pub const ALL: [Way; 3] = [Way::Nothing, Way::Retrain, Way::FineTune];
+    pub const ALL: [Method; 3] = [Method::Nothing, Method::Retrain, Method::FineTune];
 
-    /// In a word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -86,39 +87,39 @@ impl Way {
     }
 }
 
-/// What one way came to.
+/// The result of one method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Which.
-    pub way: Way,
+    pub method: Method,
     /// Epochs of training that it took.
     pub epochs: usize,
     /// Rounds that it took.
     pub rounds: u64,
     /// nDCG@10 of those who stayed.
     pub ndcg: f64,
-    /// How well those who withdrew are told from those who never took part, by the shared model alone.
+    /// How well the attack separates those who withdrew from those who never took part.
     pub outsider: Separation,
-    /// The same for whoever also has a model of the same people without either group, to compare with.
+    /// The same for an attacker with a reference model of the same users without either group.
     pub informed: Separation,
 }
 
-/// What was found.
+/// The results of all methods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
-    /// People who stayed.
+    /// Users who stayed.
     pub stayed: usize,
-    /// People who withdrew; as many never took part.
+    /// Users who withdrew; as many never took part.
     pub withdrew: usize,
     /// Epochs of training before they withdrew.
     pub epochs: usize,
     /// Rounds of it.
     pub rounds: u64,
-    /// One a way.
+    /// One a method.
     pub outcomes: Vec<Outcome>,
 }
 
-/// Who is what.
+/// Users who withdrew and users who never took part.
 struct Groups {
     withdrew: Vec<usize>,
     controls: Vec<usize>,
@@ -126,26 +127,26 @@ struct Groups {
 
 impl Groups {
     fn draw(train: &Histories, share: f64, rng: &mut Rng) -> Result<Self, UnlearningError> {
-        let fits = |user: &usize| {
+        let is_eligible = |user: &usize| {
             let items = train.of(*user).len();
             items >= LEAST_ITEMS && items < train.catalog_size()
         };
-        let mut people: Vec<usize> = (0..train.users()).filter(fits).collect();
-        let wanted = (share * people.len() as f64).round();
-        if !(2.0..=people.len() as f64 / 2.0 - 1.0).contains(&wanted) {
-            let most = (people.len() as f64 / 2.0 - 1.0).max(0.0) / people.len().max(1) as f64;
+        let mut users: Vec<usize> = (0..train.users()).filter(is_eligible).collect();
+        let wanted = (share * users.len() as f64).round();
+        if !(2.0..=users.len() as f64 / 2.0 - 1.0).contains(&wanted) {
+            let most = (users.len() as f64 / 2.0 - 1.0).max(0.0) / users.len().max(1) as f64;
             return Err(UnlearningError::Value {
                 key: "share",
                 value: share.to_string(),
                 expected: format!(
-                    "at least 2 and at most {most:.2} of the {} people with {LEAST_ITEMS} items or more",
-                    people.len()
+                    "at least 2 and at most {most:.2} of the {} users with {LEAST_ITEMS} items or more",
+                    users.len()
                 ),
             });
         }
-        rng.shuffle(&mut people);
+        rng.shuffle(&mut users);
         let wanted = wanted as usize;
-        let (withdrew, rest) = people.split_at(wanted);
+        let (withdrew, rest) = users.split_at(wanted);
         Ok(Self { withdrew: withdrew.to_vec(), controls: rest[..wanted].to_vec() })
     }
 
@@ -154,21 +155,16 @@ impl Groups {
         let mut lists: Vec<&[u32]> = all.iter().collect();
         let left_out = self.withdrew.iter().filter(|_| !with_withdrawn);
         left_out.chain(&self.controls).for_each(|&user| lists[user] = &[]);
-        Histories::from_lists(&lists, all.catalog_size())
-            .map_err(|error| ModelError::Data(error.to_string()).into())
+        Histories::from_lists(&lists, all.catalog_size()).map_err(|error| ModelError::Data(error.to_string()).into())
     }
 }
 
-/// Trains with everyone, lets some withdraw in each way, and measures what is left of them. Is told of each training before
-/// it begins.
+/// Trains with everyone, unlearns those who withdraw by each method, and measures what is left of them. `on_training` is
+/// called before each training.
 ///
 /// # Errors
-/// If the plan makes no sense, or training or judging fails.
-pub fn measure(
-    plan: &Plan,
-    parts: &Parts,
-    on_training: &mut dyn FnMut(&str),
-) -> Result<Findings, UnlearningError> {
+/// If a value of the plan is out of range, or training or evaluation fails.
+pub fn measure(plan: &Plan, parts: &DataSplit, on_training: &mut dyn FnMut(&str)) -> Result<Findings, UnlearningError> {
     let rng = Rng::new(plan.seed).stream("unlearning", 0);
     let groups = Groups::draw(&parts.train, plan.share, &mut rng.stream("groups", 0))?;
     let (everyone, rest) = (groups.of(&parts.train, true)?, groups.of(&parts.train, false)?);
@@ -179,7 +175,7 @@ pub fn measure(
         let expected = format!("fewer than the {epochs} epochs of training");
         return Err(UnlearningError::Value { key: "joined", value: plan.joined.to_string(), expected });
     }
-    on_training("the model that others are compared with");
+    on_training("reference model");
     let compared = training.run(&rest, epochs, None, plan.seed.wrapping_add(1))?;
     let joined = match plan.joined {
         0 => None,
@@ -190,34 +186,34 @@ pub fn measure(
     };
     on_training("with everyone");
     let before = training.run(&everyone, epochs, joined.as_ref(), plan.seed)?;
-    let trier = Trier::new(&parts.train, plan.lessons, &rng);
-    let people = [&groups.withdrew[..], &groups.controls[..]];
-    let reference = people.map(|group| trier.scores(&*compared.model, group));
+    let attack = MembershipAttack::new(&parts.train, plan.attack_steps, &rng);
+    let both = [&groups.withdrew[..], &groups.controls[..]];
+    let reference = both.map(|group| attack.scores(&compared.model, group));
     let [reference_in, reference_out] = reference;
     let (reference_in, reference_out) = (reference_in?, reference_out?);
     let mut outcomes = Vec::new();
-    for way in Way::ALL {
-        if way != Way::Nothing {
-            on_training(way.name());
+    for method in Method::ALL {
+        if method != Method::Nothing {
+            on_training(method.name());
         }
-        let after = match way {
-            Way::Nothing => None,
-            Way::Retrain => Some(training.run(&rest, epochs, joined.as_ref(), plan.seed)?),
-            Way::FineTune => Some(training.run(&rest, epochs + plan.fine_tune, Some(&before), plan.seed)?),
+        let after = match method {
+            Method::Nothing => None,
+            Method::Retrain => Some(training.run(&rest, epochs, joined.as_ref(), plan.seed)?),
+            Method::FineTune => Some(training.run(&rest, epochs + plan.fine_tune, Some(&before), plan.seed)?),
         };
-        let from = if way == Way::Retrain { joined.as_ref() } else { Some(&before) };
-        let begun = from.map_or((0, 0), |from| (from.epochs, from.rounds));
-        let Schooling { model, epochs, rounds, .. } = after.as_ref().unwrap_or(&before);
-        let within = trier.scores(&**model, &groups.withdrew)?;
-        let without = trier.scores(&**model, &groups.controls)?;
+        let from = if method == Method::Retrain { joined.as_ref() } else { Some(&before) };
+        let before_it = from.map_or((0, 0), |from| (from.epochs, from.rounds));
+        let TrainedState { model, epochs, rounds, .. } = after.as_ref().unwrap_or(&before);
+        let within = attack.scores(model, &groups.withdrew)?;
+        let without = attack.scores(model, &groups.controls)?;
         let less = |scores: &[f64], reference: &[f64]| -> Vec<f64> {
             scores.iter().zip(reference).map(|(score, reference)| score - reference).collect()
         };
         outcomes.push(Outcome {
-            way,
-            epochs: epochs - begun.0,
-            rounds: rounds - begun.1,
-            ndcg: ndcg(&rest, &test, &**model)?,
+            method,
+            epochs: epochs - before_it.0,
+            rounds: rounds - before_it.1,
+            ndcg: ndcg(&rest, &test, model)?,
             informed: Separation::of(&less(&within, &reference_in), &less(&without, &reference_out)),
             outsider: Separation::of(&within, &without),
         });
@@ -227,13 +223,13 @@ pub fn measure(
     Ok(Findings { stayed, withdrew, epochs, rounds: before.rounds, outcomes })
 }
 
-/// Of people who have a test part.
-fn ndcg(train: &Histories, test: &Histories, model: &dyn Streaming) -> Result<f64, UnlearningError> {
-    let question = Question::new(train, test);
-    let judged = judge(&question, &Protocol::all_unrated([CUTOFF]), |user, into: &mut [f32]| {
+/// Of users with a test part.
+fn ndcg(train: &Histories, test: &Histories, model: &Simulation) -> Result<f64, UnlearningError> {
+    let question = EvaluationInput::new(train, test);
+    let evaluation = evaluate(&question, &Protocol::all_unrated([CUTOFF]), |user, into: &mut [f32]| {
         model.score(user, into);
     })?;
-    Ok(judged.at.get(&CUTOFF).map_or(f64::NAN, |metrics| metrics.ndcg))
+    Ok(evaluation.at.get(&CUTOFF).map_or(f64::NAN, |metrics| metrics.ndcg))
 }
 
 #[cfg(test)]
@@ -241,8 +237,8 @@ mod tests {
     use super::*;
     use sottovoce_core::{Catalog, Names};
 
-    /// 60 people who each like one of three kinds of items.
-    fn town() -> Parts {
+    /// 60 users who each like one of three kinds of items.
+    fn town() -> DataSplit {
         let mut rng = Rng::new(5);
         let list = |user: usize, rng: &mut Rng| {
             let mut items: Vec<u32> =
@@ -252,7 +248,7 @@ mod tests {
         };
         let lists: Vec<Vec<u32>> = (0..60).map(|user| list(user, &mut rng)).collect();
         let (train, test): (Vec<_>, Vec<_>) = lists.iter().map(|list| list.split_at(list.len() - 1)).unzip();
-        Parts {
+        DataSplit {
             users: Names::default(),
             catalog: Catalog::default(),
             train: Histories::from_lists(&train, 30).unwrap(),
@@ -265,19 +261,17 @@ mod tests {
     fn plan() -> Plan {
         Plan {
             model: "fpl".to_owned(),
-            settings: [("epochs", 3), ("factors", 2)]
-                .map(|(key, n)| (key.to_owned(), Value::Integer(n)))
-                .into(),
+            settings: [("epochs", 3), ("factors", 2)].map(|(key, n)| (key.to_owned(), Value::Integer(n))).into(),
             share: 0.1,
             joined: 0,
             fine_tune: 2,
-            lessons: 3,
+            attack_steps: 3,
             seed: 1,
         }
     }
 
     #[test]
-    fn each_way_costs_what_it_says_and_the_same_seed_gives_the_same() {
+    fn methods_cost_their_epochs_and_are_deterministic() {
         let town = town();
         let found = measure(&plan(), &town, &mut |_| ()).unwrap();
         let epochs: Vec<usize> = found.outcomes.iter().map(|outcome| outcome.epochs).collect();
@@ -290,20 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn who_joined_late_costs_only_the_epochs_since() {
+    fn retraining_starts_when_they_joined() {
         let found = measure(&Plan { joined: 2, ..plan() }, &town(), &mut |_| ()).unwrap();
         let epochs: Vec<usize> = found.outcomes.iter().map(|outcome| outcome.epochs).collect();
         assert_eq!((epochs, found.epochs), (vec![0, 1, 2], 3));
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn rejects_values_out_of_range() {
         let wrong = |plan: Plan| measure(&plan, &town(), &mut |_| ()).unwrap_err().to_string();
         assert!(wrong(Plan { share: 0.6, ..plan() }).starts_with("share is 0.6, expected"));
-        assert_eq!(
-            wrong(Plan { joined: 3, ..plan() }),
-            "joined is 3, expected fewer than the 3 epochs of training"
-        );
+        assert_eq!(wrong(Plan { joined: 3, ..plan() }), "joined is 3, expected fewer than the 3 epochs of training");
         assert!(wrong(Plan { model: "bpr-mf".to_owned(), ..plan() }).contains("fpl"));
     }
 }

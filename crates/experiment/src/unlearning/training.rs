@@ -1,21 +1,21 @@
-//! Training that goes on from where another one was.
+//! Training that resumes from the state of another one.
 
 use super::{Plan, UnlearningError};
 use sottovoce_core::Histories;
-use sottovoce_data::Parts;
-use sottovoce_federation::{Streaming, registry};
+use sottovoce_data::DataSplit;
+use sottovoce_federation::{Simulation, registry};
 use sottovoce_models::registry::{Model, find_in};
-use sottovoce_models::settings::{Settings, Value};
-use sottovoce_models::{Fit, Flow, Milestone, ModelError, Progress, Watch};
+use sottovoce_models::settings::{SettingType, Settings, Value};
+use sottovoce_models::{Fit, Flow, Milestone, ModelError, Progress, Recommender as _, Watch};
 use std::io::{self, Cursor, Read, Write};
 use std::sync::Arc;
 
 /// The setting that says how long to train.
 const EPOCHS: &str = "epochs";
 
-/// A model, and all that is needed to train it further.
-pub(super) struct Schooling {
-    pub(super) model: Box<dyn Streaming>,
+/// A model, and the state to train it further.
+pub(super) struct TrainedState {
+    pub(super) model: Simulation,
     pub(super) epochs: usize,
     pub(super) rounds: u64,
     state: Arc<[u8]>,
@@ -25,12 +25,12 @@ pub(super) struct Schooling {
 pub(super) struct Training<'a> {
     model: &'static Model,
     plan: &'a Plan,
-    parts: &'a Parts,
+    parts: &'a DataSplit,
 }
 
 impl<'a> Training<'a> {
-    pub(super) fn new(plan: &'a Plan, parts: &'a Parts) -> Result<Self, ModelError> {
-        Ok(Self { model: find_in(registry::federated(), &plan.model)?, plan, parts })
+    pub(super) fn new(plan: &'a Plan, parts: &'a DataSplit) -> Result<Self, ModelError> {
+        Ok(Self { model: find_in(&registry::federated(), &plan.model)?, plan, parts })
     }
 
     fn settings(&self, epochs: Option<usize>) -> Result<Settings, ModelError> {
@@ -41,35 +41,36 @@ impl<'a> Training<'a> {
 
     /// Epochs that the settings ask for.
     pub(super) fn epochs(&self) -> Result<usize, ModelError> {
-        Ok(self.settings(None)?.integer(EPOCHS))
+        let settings = self.settings(None)?;
+        Ok(settings.get(EPOCHS).and_then(usize::from_value).unwrap_or_default())
     }
 
-    /// Trains until so many epochs are done, from the start or from where another training was.
+    /// Trains until so many epochs are done, from the start or from the state of another training.
     pub(super) fn run(
         &self,
         histories: &Histories,
         epochs: usize,
-        from: Option<&Schooling>,
+        from: Option<&TrainedState>,
         seed: u64,
-    ) -> Result<Schooling, UnlearningError> {
+    ) -> Result<TrainedState, UnlearningError> {
         let settings = self.settings(Some(epochs))?;
         let unknown = || ModelError::Data(format!("{} is not trained in a federation", self.model.name));
-        let mut model = registry::streaming(self.model.name, &settings).ok_or_else(unknown)?;
-        let mut watch = Memory { from: from.map(|from| Arc::clone(&from.state)), state: Vec::new() };
+        let mut model = registry::simulation(self.model.name, &settings).ok_or_else(unknown)?;
+        let mut watch = StateInMemory { from: from.map(|from| Arc::clone(&from.state)), state: Vec::new() };
         let mut fit = Fit::new(seed, &mut watch).knowing(Some(&self.parts.catalog));
         let summary = model.fit(histories, &mut fit)?;
         let state = watch.state.into();
-        Ok(Schooling { model, epochs: summary.epochs, rounds: summary.turnout.rounds, state })
+        Ok(TrainedState { model, epochs: summary.epochs, rounds: summary.turnout.rounds, state })
     }
 }
 
-/// Keeps the state of a training at its end, in memory.
-struct Memory {
+/// Keeps the state at the end of a training in memory.
+struct StateInMemory {
     from: Option<Arc<[u8]>>,
     state: Vec<u8>,
 }
 
-impl Watch for Memory {
+impl Watch for StateInMemory {
     fn after_epoch(&mut self, _: &Progress<'_>) -> Flow {
         Flow::Continue
     }

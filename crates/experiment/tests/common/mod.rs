@@ -1,34 +1,53 @@
-//! Toy models and a fake of the trials, for tests of everything around them.
+//! Toy models and fake trials, for tests of everything around them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use sottovoce_core::Rng;
-use sottovoce_evaluate::{Key, Metrics, report};
+use sottovoce_evaluate::{Metric, Metrics, report};
 use sottovoce_experiment::Experiment;
-use sottovoce_experiment::engine::{self, Event, Observer, Options, RunError, Trials};
+use sottovoce_experiment::engine::{self, Options, Progress, RunError, Trials};
 use sottovoce_experiment::file::DataSet;
 use sottovoce_experiment::journal::Existing;
 use sottovoce_experiment::outcome::{Cost, CurvePoint, DataCard, Outcome, Summary, TrialError, Values};
-use sottovoce_experiment::plan::Trial;
+use sottovoce_experiment::plan::{RecommenderTraining, Training, Trial};
 use sottovoce_experiment::results::Results;
 use sottovoce_models::Recommender;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Domain, Setting, Settings, Value};
+use sottovoce_models::settings::{Config, Settings};
+use sottovoce_models::{choices, config};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 
-fn factor_settings() -> Vec<Setting> {
-    let setting = |key, default, domain| Setting { key, help: "", default, domain };
-    vec![
-        setting("factors", Value::Integer(20), Domain::Integer { low: 1, high: 512, log: true }),
-        setting("learning_rate", Value::Real(0.05), Domain::Real { low: 1e-4, high: 1.0, log: true }),
-        setting("similarity", Value::Word("cosine".into()), Domain::Choice(&["cosine", "jaccard"])),
-        setting("bias", Value::Switch(true), Domain::Switch),
-        setting("pi", Value::Real(1.0), Domain::Real { low: 0.0, high: 1.0, log: false }),
-        setting("epochs", Value::Integer(10), Domain::Integer { low: 1, high: 1000, log: true }),
-    ]
+choices! {
+    /// For the toy model.
+    #[derive(Default)]
+    pub enum Similarity {
+        /// One.
+        #[default]
+        Cosine => "cosine",
+        /// Another.
+        Jaccard => "jaccard",
+    }
+}
+
+config! {
+    /// Settings of every kind.
+    pub struct FactorsConfig {
+        /// Length of vectors
+        factors: usize = 20, in 1..=512 => [log];
+        /// Learning rate
+        learning_rate: f64 = 0.05, in 1e-4..=1.0 => [log was("rate")];
+        /// Which similarity
+        similarity: Similarity = Similarity::Cosine;
+        /// Whether there are biases
+        bias: bool = true;
+        /// Fraction disclosed
+        pi: f64 = 1.0, in 0.0..=1.0;
+        /// Epochs
+        epochs: usize = 10, in 1..=1000 => [log];
+    }
 }
 
 fn never_built(_: &Settings) -> Box<dyn Recommender> {
@@ -36,28 +55,27 @@ fn never_built(_: &Settings) -> Box<dyn Recommender> {
 }
 
 /// A model with settings of every kind, and one with none.
-pub static MODELS: &[Model] = &[
-    Model { name: "mostpop", title: "MostPop", what: "", paper: "", settings: Vec::new, build: never_built },
-    Model {
-        name: "factors",
-        title: "Factors",
-        what: "",
-        paper: "",
-        settings: factor_settings,
-        build: never_built,
-    },
-];
+static TOYS: LazyLock<Vec<Model>> = LazyLock::new(|| {
+    vec![
+        Model::new(["mostpop", "MostPop", "", ""], Vec::new(), never_built),
+        Model::new(["factors", "Factors", "", ""], FactorsConfig::default().schema(), never_built),
+    ]
+});
+
+pub fn models() -> Vec<&'static Model> {
+    TOYS.iter().collect()
+}
 
 pub fn parse(text: &str) -> Experiment {
-    match Experiment::parse("x.toml", text, MODELS) {
+    match Experiment::parse("x.toml", text, &models()) {
         Ok(experiment) => experiment,
         Err(error) => panic!("{error}"),
     }
 }
 
-/// The mistake in a text.
-pub fn mistake(text: &str) -> String {
-    Experiment::parse("x.toml", text, MODELS).err().expect("the text has a mistake").to_string()
+/// The error of a text.
+pub fn parse_error(text: &str) -> String {
+    Experiment::parse("x.toml", text, &models()).err().expect("the text has an error").to_string()
 }
 
 /// Trials whose result is a smooth function of the settings with noise from the seed.
@@ -66,8 +84,6 @@ pub struct Fake {
     pub started: AtomicUsize,
     /// Descriptions of the trials run, in the order in which they ended.
     pub ran: Mutex<Vec<String>>,
-    /// End the process after so many trials, as a kill would.
-    pub abort_after: Option<usize>,
     /// Panic in the trial after so many.
     pub panic_after: Option<usize>,
     /// Report a broken disk in the trial after so many.
@@ -80,6 +96,7 @@ const USERS: u32 = 30;
 
 impl Trials for Fake {
     fn describe(&self, data: &DataSet) -> Result<DataCard, TrialError> {
+        let DataSet::Interactions(data) = data else { panic!("no images") };
         if data.source == "missing" {
             return Err(TrialError::Broken("there is no such data set".into()));
         }
@@ -102,50 +119,54 @@ impl Trials for Fake {
         })
     }
 
-    fn run(&self, trial: &Trial, observer: &Observer<'_>) -> Result<Outcome, TrialError> {
+    fn run(&self, trial: &Trial, progress: &Progress<'_>) -> Result<Outcome, TrialError> {
         let number = self.started.fetch_add(1, Ordering::SeqCst);
-        if self.abort_after == Some(number) {
-            std::process::abort();
-        }
         assert!(self.panic_after != Some(number), "the fake panics");
         if self.break_after == Some(number) {
             return Err(TrialError::Broken("the disk is full".into()));
         }
-        let _ = observer.epoch(1, 2);
+        let _ = (progress.report)(1, 2, None);
         let outcome = outcome(trial, number);
         self.ran.lock().unwrap().push(trial.describe());
         outcome
     }
 }
 
-fn outcome(trial: &Trial, number: usize) -> Result<Outcome, TrialError> {
-    if trial.model.name == "mostpop" {
-        return Ok(judged(trial, 0.1, 0, number));
+fn recommender(trial: &Trial) -> &RecommenderTraining {
+    match &trial.training {
+        Training::Recommender(training) => training,
+        Training::Classifier(_) => panic!("a classifier"),
     }
-    let rate = trial.settings.real("learning_rate");
+}
+
+fn outcome(trial: &Trial, number: usize) -> Result<Outcome, TrialError> {
+    let RecommenderTraining { model, settings, .. } = recommender(trial);
+    if model.name == "mostpop" {
+        return Ok(evaluated(trial, 0.1, 0, number));
+    }
+    let config = FactorsConfig::read(settings);
+    let rate = config.learning_rate;
     if rate > 0.5 {
         return Err(TrialError::Failed("training diverged in epoch 1: lower the learning rate".into()));
     }
-    if rate > 0.3 && trial.stage.is_final() {
+    if rate > 0.3 && trial.is_final() {
         return Err(TrialError::Failed("training diverged in epoch 9: lower the learning rate".into()));
     }
-    let epochs = trial.settings.integer("epochs");
-    let factors = trial.settings.integer("factors") as f64;
-    let worth = 0.4 - (rate.log10() + 1.5).powi(2) / 20.0 - (factors.ln() - 3.0).powi(2) / 40.0
-        + 0.05 * trial.settings.real("pi");
-    Ok(judged(trial, worth, epochs, number))
+    let (epochs, factors) = (config.epochs, config.factors as f64);
+    let value = 0.4 - (rate.log10() + 1.5).powi(2) / 20.0 - (factors.ln() - 3.0).powi(2) / 40.0 + 0.05 * config.pi;
+    Ok(evaluated(trial, value, epochs, number))
 }
 
-fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
+fn evaluated(trial: &Trial, value: f64, epochs: usize, number: usize) -> Outcome {
     let mut rng = Rng::new(trial.seed).stream(&trial.key, 0);
-    let column: Vec<f64> = (0..USERS).map(|_| worth + 0.02 * rng.normal()).collect();
+    let column: Vec<f64> = (0..USERS).map(|_| value + 0.02 * rng.normal()).collect();
     let mean = column.iter().sum::<f64>() / f64::from(USERS);
     let metrics = |cutoff: &usize| {
         let scale = 1.0 + *cutoff as f64 / 100.0;
         let categories = BTreeMap::from([
-            ("bars".to_owned(), Some(worth)),
+            ("bars".to_owned(), Some(value)),
             ("parks".to_owned(), Some(-0.2)),
-            ("zoos".to_owned(), Some(9.0 * worth)),
+            ("zoos".to_owned(), Some(9.0 * value)),
         ]);
         let metrics = Metrics {
             precision: mean * 0.7,
@@ -168,7 +189,7 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
         (*cutoff, metrics)
     };
     // The best epoch is 6, whatever the number of epochs.
-    let curve = trial.curve.as_ref().map(|curve| {
+    let curve = recommender(trial).curve.as_ref().map(|curve| {
         let at = |epoch: usize| CurvePoint {
             epoch,
             loss: Some(1.0 / epoch as f64),
@@ -179,23 +200,24 @@ fn judged(trial: &Trial, worth: f64, epochs: usize, number: usize) -> Outcome {
     });
     Outcome {
         summary: Summary {
-            metrics: trial.protocol.cutoffs.iter().map(metrics).collect(),
+            metrics: recommender(trial).protocol.cutoffs.iter().map(metrics).collect(),
             epochs,
             triples: epochs as u64 * 1000,
             figures: sent(epochs),
             cloud: Vec::new(),
             curve: curve.unwrap_or_default(),
+            accuracy_curve: None,
             cost: Cost { train_seconds: number as f64 * 0.1, peak_rss_bytes: 1 << 20, ..Cost::default() },
         },
-        values: match trial.stage.is_final() {
+        values: match trial.is_final() {
             false => Values::default(),
             true => Values {
                 users: (0..USERS).collect(),
                 per_user: BTreeMap::from([(
-                    trial.protocol.cutoffs[0],
+                    recommender(trial).protocol.cutoffs[0],
                     BTreeMap::from([
-                        (Key::Ndcg, column.clone()),
-                        (Key::Precision, column.iter().map(|x| x * 0.7).collect()),
+                        (Metric::Ndcg, column.clone()),
+                        (Metric::Precision, column.iter().map(|x| x * 0.7).collect()),
                     ]),
                 )]),
                 recommended: (0..12).map(|item| rng.below(30) / (item + 1)).collect(),
@@ -219,9 +241,7 @@ pub fn run_with(
     jobs: usize,
     existing: Existing,
 ) -> Result<Results, RunError> {
-    let stop = AtomicBool::new(false);
-    let report = |_: Event<'_>| {};
-    engine::run(experiment, fake, &Options { folder, existing, jobs, stop: &stop, report: &report })
+    engine::run(experiment, fake, &Options { existing, jobs, ..Options::new(folder) })
 }
 
 pub fn run(experiment: &Experiment, fake: &Fake, folder: &Path, jobs: usize) -> Result<Results, RunError> {

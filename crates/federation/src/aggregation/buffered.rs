@@ -1,4 +1,4 @@
-//! Whole updates, kept until all of a round are there.
+//! Whole updates, buffered until the round is complete.
 
 use super::{Aggregation, RobustAggregator};
 use sottovoce_protocol::{Rows, Update};
@@ -13,7 +13,7 @@ pub(crate) struct BufferedUpdates(Vec<BufferedUpdate>);
 pub(crate) struct BufferedUpdate {
     tables: Vec<BufferedTable>,
     /// What it says of itself, if that is all that is asked for.
-    said: Option<Vec<f64>>,
+    reported: Option<Vec<f64>>,
 }
 
 /// Rows of one table.
@@ -32,8 +32,8 @@ impl BufferedTable {
     }
 
     fn iter(&self) -> impl Iterator<Item = (usize, &[f32])> {
-        let index = |place: usize| self.indices.as_ref().map_or(place, |rows| rows[place] as usize);
-        self.values.chunks_exact(self.cols).enumerate().map(move |(place, values)| (index(place), values))
+        let row = |index: usize| self.indices.as_ref().map_or(index, |rows| rows[index] as usize);
+        self.values.chunks_exact(self.cols).enumerate().map(move |(index, values)| (row(index), values))
     }
 
     /// Products of the values of rows that both have, added up.
@@ -77,9 +77,9 @@ impl BufferedUpdate {
 impl BufferedUpdates {
     pub(crate) fn add(&mut self, update: &Update, aggregation: &Aggregation) {
         let mut values = Vec::new();
-        let said = aggregation.weighting().said(update, &mut values).then_some(values);
+        let reported = aggregation.weighting().reported(update, &mut values).then_some(values);
         let tables = update.tables().iter().map(BufferedTable::of).collect();
-        self.0.push(BufferedUpdate { tables, said });
+        self.0.push(BufferedUpdate { tables, reported });
     }
 
     pub(crate) fn append(&mut self, other: &mut BufferedUpdates) {
@@ -91,13 +91,16 @@ impl BufferedUpdates {
     }
 
     /// Each update, what it counts, and the factor of its values; what they count is 1 on average.
-    pub(crate) fn weighed(&self, aggregation: &Aggregation) -> impl Iterator<Item = (&BufferedUpdate, f32, f32)> {
+    pub(crate) fn weighed(
+        &self,
+        aggregation: &Aggregation,
+    ) -> impl Iterator<Item = (&BufferedUpdate, f32, f32)> {
         let weights = match aggregation.robust() {
             RobustAggregator::Krum(share) => self.krum(share, 1),
             RobustAggregator::MultiKrum(share) => self.krum(share, self.0.len() - liars(self.0.len(), share)),
             _ => {
-                let said: Vec<_> = self.0.iter().map(|update| update.said.clone()).collect();
-                aggregation.weighting().weights(&said)
+                let reported: Vec<_> = self.0.iter().map(|update| update.reported.clone()).collect();
+                aggregation.weighting().weights(&reported)
             }
         };
         let scale = |update: &BufferedUpdate| match aggregation.robust() {
@@ -130,7 +133,7 @@ impl BufferedUpdates {
         order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
         let keep = keep.clamp(1, count.max(1));
         let mut weights = vec![0.0; count];
-        order.iter().take(keep).for_each(|&place| weights[place] = count as f64 / keep as f64);
+        order.iter().take(keep).for_each(|&index| weights[index] = count as f64 / keep as f64);
         weights
     }
 }

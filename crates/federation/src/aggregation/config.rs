@@ -104,8 +104,10 @@ impl AggregationConfig {
     /// # Errors
     /// If it is not a list of different names.
     pub(crate) fn requests(&self) -> Result<Vec<CriterionRequest>, FederationError> {
-        let request =
-            |name: &str| CriterionRequest { name: name.to_owned(), purpose: criteria::purpose(name).to_owned() };
+        let request = |name: &str| CriterionRequest {
+            name: name.to_owned(),
+            purpose: criteria::purpose(name).to_owned(),
+        };
         Ok(self.names()?.into_iter().map(request).collect())
     }
 
@@ -135,7 +137,8 @@ impl AggregationConfig {
     }
 
     fn weights(&self, count: usize) -> Result<Vec<f64>, FederationError> {
-        let weights: Option<Vec<f64>> = list(&self.criteria_weights).map(|weight| weight.parse().ok()).collect();
+        let weights: Option<Vec<f64>> =
+            list(&self.criteria_weights).map(|weight| weight.parse().ok()).collect();
         let fits = |weights: &Vec<f64>| {
             let all = weights.iter().all(|weight| (0.0..=1e6).contains(weight));
             all && weights.len() == count && weights.iter().any(|&weight| weight > 0.0)
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(*fine.aggregation().unwrap().weighting(), Weighting::Criteria { score, count: 2 });
         assert_eq!(fine.requests().unwrap()[1].name, "closeness");
         assert!(config("equal", "size", "").requests().unwrap().is_empty());
-        for (wrong, said) in [
+        for (wrong, message) in [
             (config("mean", "", ""), "names with commas"),
             (config("mean", "size,,loss", ""), "names with commas"),
             (config("prioritised", "size,size", ""), "each name once, because weighting = prioritised"),
@@ -182,7 +185,7 @@ mod tests {
             (config("weighted-mean", "size", "0"), "not all 0"),
         ] {
             let error = wrong.aggregation().unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 }

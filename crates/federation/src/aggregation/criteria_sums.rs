@@ -10,9 +10,9 @@ pub(crate) struct CriteriaSums {
     weighting: Weighting,
     /// The last is plain.
     layers: Vec<Layer>,
-    /// Updates that said all that was asked for.
-    said: u64,
-    /// Of what they said.
+    /// Updates that reported all that was asked for.
+    reported: u64,
+    /// Of what they reported.
     sums: Vec<f64>,
     /// Of its products.
     products: Vec<f64>,
@@ -42,7 +42,7 @@ impl CriteriaSums {
         Self {
             weighting: weighting.clone(),
             layers: (0..=values).map(|_| layer()).collect(),
-            said: 0,
+            reported: 0,
             sums: vec![0.0; values],
             products: vec![0.0; values],
             values: Vec::with_capacity(values),
@@ -53,11 +53,11 @@ impl CriteriaSums {
     /// Begins with an update; whether it says all that is asked for, and its rows are to be added here.
     pub(crate) fn begin(&mut self, update: &Update) -> bool {
         let Self { weighting, values, own_products, .. } = self;
-        if !weighting.said(update, values) {
+        if !weighting.reported(update, values) {
             return false;
         }
         weighting.products(values, own_products);
-        self.said += 1;
+        self.reported += 1;
         add(&mut self.sums, &self.values);
         add(&mut self.products, &self.own_products);
         true
@@ -73,15 +73,15 @@ impl CriteriaSums {
         }
     }
 
-    /// What makes weights of the layers, whose mean is 1; `None` if nobody said anything.
+    /// What makes weights of the layers, whose mean is 1; `None` if no device reported.
     pub(crate) fn mixture(&self) -> Option<Mixture> {
-        if self.said == 0 {
+        if self.reported == 0 {
             return None;
         }
         let multipliers = self.weighting.multipliers(&self.sums);
         let total: f64 = multipliers.iter().zip(&self.products).map(|(one, other)| one * other).sum();
         let alike = !(total > 0.0 && total.is_finite());
-        let share = |multiplier: &f64| if alike { 0.0 } else { self.said as f64 * multiplier / total };
+        let share = |multiplier: &f64| if alike { 0.0 } else { self.reported as f64 * multiplier / total };
         let plain = if alike { 1.0 } else { 0.0 };
         Some(Mixture(multipliers.iter().map(|one| share(one) as f32).chain([plain]).collect()))
     }
@@ -118,7 +118,7 @@ impl CriteriaSums {
 
     /// Takes over the other's totals; rows are taken over by [`drain_row`](Self::drain_row).
     pub(crate) fn drain_totals(&mut self, other: &mut CriteriaSums) {
-        self.said += other.said;
+        self.reported += other.reported;
         add(&mut self.sums, &other.sums);
         add(&mut self.products, &other.products);
         other.clear_totals();
@@ -132,7 +132,7 @@ impl CriteriaSums {
     }
 
     pub(crate) fn clear_totals(&mut self) {
-        self.said = 0;
+        self.reported = 0;
         self.sums.fill(0.0);
         self.products.fill(0.0);
     }

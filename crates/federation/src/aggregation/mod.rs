@@ -62,9 +62,15 @@ impl Aggregation {
     ///
     /// # Errors
     /// If they are to be guarded or weighed.
-    pub(crate) fn protected(self, protected: Arc<QuantizedSumConfig>) -> Result<Self, ProtectedAggregationError> {
+    pub(crate) fn protected(
+        self,
+        protected: Arc<QuantizedSumConfig>,
+    ) -> Result<Self, ProtectedAggregationError> {
         if self.robust != RobustAggregator::None || self.weighting != Weighting::Equal {
-            return Err(ProtectedAggregationError { robust: self.robust.name(), weighting: self.weighting.name() });
+            return Err(ProtectedAggregationError {
+                robust: self.robust.name(),
+                weighting: self.weighting.name(),
+            });
         }
         Ok(Self { quantized_sum: Some(protected), ..self })
     }
@@ -91,10 +97,12 @@ impl Aggregation {
 
     /// Whether updates are simply added.
     pub(crate) fn is_plain(&self) -> bool {
-        self.robust == RobustAggregator::None && self.weighting == Weighting::Equal && self.quantized_sum.is_none()
+        self.robust == RobustAggregator::None
+            && self.weighting == Weighting::Equal
+            && self.quantized_sum.is_none()
     }
 
-    /// Whether whole updates are kept until the round is over.
+    /// Whether whole updates are buffered until the round is over.
     pub(crate) fn buffers_updates(&self) -> bool {
         self.robust.buffers_updates() || self.weighting.buffers_updates()
     }
@@ -112,11 +120,17 @@ mod tests {
 
     #[test]
     fn guards_that_know_no_weights_are_refused_with_weights() {
-        for robust in [RobustAggregator::Median, RobustAggregator::Trimmed(0.1), RobustAggregator::Krum(0.1), RobustAggregator::MultiKrum(0.1)] {
+        for robust in [
+            RobustAggregator::Median,
+            RobustAggregator::Trimmed(0.1),
+            RobustAggregator::Krum(0.1),
+            RobustAggregator::MultiKrum(0.1),
+        ] {
             assert!(Aggregation::new(robust, Weighting::Equal).is_ok());
             assert!(Aggregation::new(robust, Weighting::Samples).is_err());
         }
-        for robust in [RobustAggregator::None, RobustAggregator::Clip(1.0), RobustAggregator::ClipUpdate(1.0)] {
+        for robust in [RobustAggregator::None, RobustAggregator::Clip(1.0), RobustAggregator::ClipUpdate(1.0)]
+        {
             assert!(Aggregation::new(robust, Weighting::Samples).is_ok());
         }
         let error = Aggregation::new(RobustAggregator::Krum(0.1), Weighting::Samples).unwrap_err();

@@ -1,7 +1,7 @@
 //! Adding up updates of which some may be lies.
 //!
 //! By default every update counts as it is. A guard bounds what one device can do: by cutting rows or whole updates down to
-//! a norm; by putting a median or a trimmed mean in the place of the mean, value by value over the devices that sent the
+//! a norm; by putting a median or a trimmed mean instead of the mean, value by value over the devices that sent the
 //! row (Yin, Chen, Ramchandran, Bartlett: Byzantine-robust distributed learning, ICML 2018); or by going by the update, or the
 //! updates, that lie nearest to the others (Krum: Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017). A sum is then that mean
 //! times the number of devices, so that any strategy can follow. All but cutting down keep a round's updates in memory.
@@ -42,12 +42,12 @@ impl RobustAggregator {
         }
     }
 
-    /// Whether all rows are kept until the round is over.
+    /// Whether all rows are buffered until the round is over.
     pub(crate) fn buffers_rows(self) -> bool {
         matches!(self, RobustAggregator::Median | RobustAggregator::Trimmed(_))
     }
 
-    /// Whether whole updates are kept until the round is over.
+    /// Whether whole updates are buffered until the round is over.
     pub(crate) fn buffers_updates(self) -> bool {
         matches!(self, RobustAggregator::Krum(_) | RobustAggregator::MultiKrum(_))
     }
@@ -74,7 +74,7 @@ pub(crate) fn clipping<'a>(values: impl IntoIterator<Item = &'a f32>, norm: f32)
     (found > f64::from(norm)).then(|| (f64::from(norm) / found) as f32)
 }
 
-/// Rows of one table, kept one by one.
+/// Buffered rows of one table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BufferedRows {
     rows: Vec<u32>,
@@ -90,7 +90,7 @@ impl BufferedRows {
         self.values.extend_from_slice(rows.values());
     }
 
-    /// Takes over what another one kept.
+    /// Moves the rows of another buffer here.
     pub(crate) fn append(&mut self, other: &mut BufferedRows) {
         self.rows.append(&mut other.rows);
         self.values.append(&mut other.values);
@@ -102,15 +102,20 @@ impl BufferedRows {
     }
 
     /// Goes through the rows: which, how many devices sent it, and the guarded mean times that number.
-    pub(crate) fn sums(&self, robust: RobustAggregator, cols: usize, mut each: impl FnMut(usize, u32, &[f32])) {
+    pub(crate) fn sums(
+        &self,
+        robust: RobustAggregator,
+        cols: usize,
+        mut each: impl FnMut(usize, u32, &[f32]),
+    ) {
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
-        order.sort_by_key(|&place| self.rows[place as usize]);
-        let (mut slab, mut sum) = (Vec::new(), vec![0.0; cols]);
+        order.sort_by_key(|&index| self.rows[index as usize]);
+        let (mut column, mut sum) = (Vec::new(), vec![0.0; cols]);
         for same in order.chunk_by(|&a, &b| self.rows[a as usize] == self.rows[b as usize]) {
             for (col, sum) in sum.iter_mut().enumerate() {
-                slab.clear();
-                slab.extend(same.iter().map(|&place| self.values[place as usize * cols + col]));
-                *sum = robust.mean(&mut slab) * same.len() as f32;
+                column.clear();
+                column.extend(same.iter().map(|&index| self.values[index as usize * cols + col]));
+                *sum = robust.mean(&mut column) * same.len() as f32;
             }
             each(self.rows[same[0] as usize] as usize, same.len() as u32, &sum);
         }
@@ -132,12 +137,12 @@ mod tests {
     fn aggregate(robust: RobustAggregator, devices: &[&[(u32, [f32; 2])]]) -> Vec<(usize, u32, Vec<f32>)> {
         let layout = layout();
         let mut parts: Vec<Aggregate> = (0..2).map(|_| Aggregate::with(&layout, &robust.into())).collect();
-        for (place, rows) in devices.iter().enumerate() {
+        for (index, rows) in devices.iter().enumerate() {
             let mut trained = Trained::new(&layout);
             for (row, values) in *rows {
                 trained.push_row(0, *row, RowOrigin::Other).unwrap().copy_from_slice(values);
             }
-            parts[place * 2 / devices.len()].add(trained.update());
+            parts[index * 2 / devices.len()].add(trained.update());
         }
         let [mut all, mut other] = <[Aggregate; 2]>::try_from(parts).unwrap();
         all.merge(&mut other);

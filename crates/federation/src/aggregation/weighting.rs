@@ -19,7 +19,7 @@
 use sottovoce_protocol::Update;
 use std::sync::Arc;
 
-/// The largest value of a criterion; a larger one counts as not said.
+/// The largest value of a criterion; a larger one counts as not reported.
 const MOST: f64 = 1e9;
 
 /// How much each update counts.
@@ -107,7 +107,7 @@ impl Weighting {
     }
 
     /// Takes what an update says; whether that is all that is asked for.
-    pub(crate) fn said(&self, update: &Update, into: &mut Vec<f64>) -> bool {
+    pub(crate) fn reported(&self, update: &Update, into: &mut Vec<f64>) -> bool {
         into.clear();
         match self {
             Self::Equal => {}
@@ -154,9 +154,10 @@ impl Weighting {
     }
 
     /// The weights of devices by what each says, `None` for those that do not say all; their mean is 1.
-    pub(crate) fn weights(&self, said: &[Option<Vec<f64>>]) -> Vec<f64> {
-        let sums: Vec<f64> =
-            (0..self.values()).map(|place| said.iter().flatten().map(|values| values[place]).sum()).collect();
+    pub(crate) fn weights(&self, reported: &[Option<Vec<f64>>]) -> Vec<f64> {
+        let sums: Vec<f64> = (0..self.values())
+            .map(|index| reported.iter().flatten().map(|values| values[index]).sum())
+            .collect();
         let score = |values: &Vec<f64>| match self {
             Self::Criteria { score, .. } => {
                 let share = |(value, sum): (&f64, &f64)| if *sum > 0.0 { value / sum } else { 0.0 };
@@ -164,7 +165,7 @@ impl Weighting {
             }
             _ => values.first().copied().unwrap_or(1.0),
         };
-        let scores: Vec<Option<f64>> = said.iter().map(|said| said.as_ref().map(score)).collect();
+        let scores: Vec<Option<f64>> = reported.iter().map(|reported| reported.as_ref().map(score)).collect();
         let total: f64 = scores.iter().flatten().sum();
         let mean = total / scores.iter().flatten().count().max(1) as f64;
         let weight = |score: &Option<f64>| score.filter(|_| total > 0.0).map_or(1.0, |score| score / mean);
@@ -198,19 +199,19 @@ mod tests {
     proptest! {
         #[test]
         fn prioritised_scores_have_the_properties_of_the_thesis(
-            mut criteria in prop::collection::vec(0f64..=1.0, 1..6), place in 0usize..6, more in 0f64..1.0,
+            mut criteria in prop::collection::vec(0f64..=1.0, 1..6), index in 0usize..6, more in 0f64..1.0,
         ) {
             let (f, m) = (CriteriaScore::Prioritised, criteria.len());
-            let place = place % m;
+            let index = index % m;
             prop_assert_eq!(f.of(&vec![0.0; m]), 0.0);
             prop_assert_eq!(f.of(&vec![1.0; m]), m as f64);
             let before = f.of(&criteria);
             let mut larger = criteria.clone();
-            larger[place] += more * (1.0 - larger[place]);
+            larger[index] += more * (1.0 - larger[index]);
             prop_assert!(f.of(&larger) >= before);
             // A zero cuts off everything after it.
-            criteria[place] = 0.0;
-            prop_assert_eq!(f.of(&criteria), f.of(&criteria[..place]));
+            criteria[index] = 0.0;
+            prop_assert_eq!(f.of(&criteria), f.of(&criteria[..index]));
         }
 
         #[test]

@@ -68,8 +68,8 @@ impl RoundTimeline {
         if self.missing.is_empty() {
             return UploadFate::Received;
         }
-        let place = self.missing.binary_search_by_key(&device, |&(device, _)| device);
-        place.map_or(UploadFate::Received, |place| self.missing[place].1)
+        let index = self.missing.binary_search_by_key(&device, |&(device, _)| device);
+        index.map_or(UploadFate::Received, |index| self.missing[index].1)
     }
 }
 
@@ -205,8 +205,8 @@ impl DeviceBehaviour {
 impl DeviceBehaviour {
     /// Seconds from `at` until a device can be asked, 0 if it can be; `None` if it never can.
     pub(crate) fn wait(&self, device: u32, at: f64) -> Option<f64> {
-        let place = self.busy.binary_search_by_key(&device, |&(device, _)| device);
-        let free = place.map_or(at, |place| self.busy[place].1.max(at));
+        let index = self.busy.binary_search_by_key(&device, |&(device, _)| device);
+        let free = index.map_or(at, |index| self.busy[index].1.max(at));
         let wait = self.profile.availability.wait(device, free, &self.rng)?;
         Some(free - at + wait)
     }
@@ -216,7 +216,12 @@ impl DeviceBehaviour {
 mod tests {
     use super::*;
 
-    fn played(profile: DeviceProfile, rules: RoundRules, devices: u32, wanted: usize) -> (RoundTimeline, DeviceBehaviour) {
+    fn played(
+        profile: DeviceProfile,
+        rules: RoundRules,
+        devices: u32,
+        wanted: usize,
+    ) -> (RoundTimeline, DeviceBehaviour) {
         let mut behaviour = DeviceBehaviour::new(profile, &Rng::new(4));
         let cohort: Vec<u32> = (0..devices).collect();
         let course = behaviour.simulate(&cohort, wanted, &rules, 100.0, &Rng::new(9)).clone();
@@ -229,7 +234,8 @@ mod tests {
 
     #[test]
     fn slow_devices_are_late_and_at_work_beyond_the_round() {
-        let profile = DeviceProfile { straggler_spread: 0.7, device_seconds: 10.0, ..DeviceProfile::default() };
+        let profile =
+            DeviceProfile { straggler_spread: 0.7, device_seconds: 10.0, ..DeviceProfile::default() };
         let rules = RoundRules { over_selection: 1.3, deadline: None };
         let (course, behaviour) = played(profile.clone(), rules, 1300, 1000);
         assert_eq!(count(&course, 1300, UploadFate::Late), 300);
@@ -255,9 +261,9 @@ mod tests {
             let rng = Rng::new(1).stream("round", round);
             let course = behaviour.simulate(&cohort, 3000, &RoundRules::default(), 0.0, &rng);
             assert_eq!(course.seconds, 60.0);
-            cohort
-                .iter()
-                .for_each(|&device| lost[device as usize] += u32::from(course.fate(device) == UploadFate::Lost));
+            cohort.iter().for_each(|&device| {
+                lost[device as usize] += u32::from(course.fate(device) == UploadFate::Lost)
+            });
         }
         let always = lost.iter().filter(|&&times| times == 20).count();
         assert!(always.abs_diff(300) < 60, "{always}");

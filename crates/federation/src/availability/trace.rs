@@ -46,11 +46,11 @@ impl Trace {
             }
             let (name, times) =
                 interval(line).map_err(|reason| TraceError::Line { line: number + 1, reason })?;
-            let place = *known.entry(name).or_insert_with(|| {
+            let index = *known.entry(name).or_insert_with(|| {
                 devices.push(Vec::new());
                 devices.len() - 1
             });
-            devices[place].push(times);
+            devices[index].push(times);
         }
         if devices.is_empty() { Err(TraceError::Empty) } else { Ok(Self::of(devices)) }
     }
@@ -74,9 +74,9 @@ impl Trace {
 
     /// Seconds from `at` until a device can be reached; 0 if it can.
     pub(super) fn wait(&self, device: u32, at: f64) -> Option<f64> {
-        let place = device as usize % self.ends.len();
-        let first = if place == 0 { 0 } else { self.ends[place - 1] };
-        let own = &self.times[first..self.ends[place]];
+        let index = device as usize % self.ends.len();
+        let first = if index == 0 { 0 } else { self.ends[index - 1] };
+        let own = &self.times[first..self.ends[index]];
         let now = at.rem_euclid(self.period);
         let next = own.partition_point(|&(_, end)| end <= now);
         match own.get(next) {

@@ -11,7 +11,7 @@ pub use weights::WeightsError;
 pub struct SelectedCohort<'a> {
     /// Those asked, ascending.
     pub cohort: &'a [u32],
-    /// Devices that were drawn and could not be reached, so that others were drawn in their place.
+    /// Devices that were drawn and could not be reached, so that others were drawn instead.
     pub unavailable: u64,
 }
 
@@ -24,14 +24,16 @@ pub struct CohortSelector {
     /// One a device of the population; `None` if all are as likely.
     weights: Option<Weights>,
     /// Places drawn, to be put back.
-    places: Vec<usize>,
+    drawn_indices: Vec<usize>,
     cohort: Vec<u32>,
+    /// Whether the cohort is the whole population, which is not copied then.
+    everyone: bool,
 }
 
 impl CohortSelector {
     /// Of these devices, ascending, all as likely.
     pub fn new(population: Vec<u32>) -> Self {
-        Self { population, weights: None, places: Vec::new(), cohort: Vec::new() }
+        Self { population, weights: None, drawn_indices: Vec::new(), cohort: Vec::new(), everyone: false }
     }
 
     /// The same with a weight for each device: of those not drawn yet, the next is one with probability proportional to
@@ -49,14 +51,15 @@ impl CohortSelector {
         &self.population
     }
 
-    /// The cohort drawn last by [`draw_reachable`](Self::draw_reachable), ascending.
+    /// The cohort drawn last, ascending.
     pub fn drawn(&self) -> &[u32] {
-        &self.cohort
+        if self.everyone { &self.population } else { &self.cohort }
     }
 
     /// So many devices, or all if there are fewer.
     pub fn draw(&mut self, count: usize, rng: &mut Rng) -> &[u32] {
-        if self.weights.is_none() && count >= self.population.len() {
+        self.everyone = self.weights.is_none() && count >= self.population.len();
+        if self.everyone {
             return &self.population;
         }
         self.draw_reachable(count, rng, &|_| true).cohort
@@ -69,6 +72,7 @@ impl CohortSelector {
         rng: &mut Rng,
         reachable: &dyn Fn(u32) -> bool,
     ) -> SelectedCohort<'_> {
+        self.everyone = false;
         self.cohort.clear();
         let unavailable = match self.weights.take() {
             Some(mut weights) => {
@@ -85,17 +89,17 @@ impl CohortSelector {
     /// The first steps of a shuffle, undone afterwards.
     fn draw_uniform(&mut self, count: usize, rng: &mut Rng, reachable: &dyn Fn(u32) -> bool) -> u64 {
         let all = self.population.len();
-        let (mut place, mut unavailable) = (0, 0);
-        self.places.clear();
-        while self.cohort.len() < count && place < all {
-            let other = place + rng.index(all - place);
-            self.population.swap(place, other);
-            self.places.push(other);
-            unavailable += self.ask(self.population[place], reachable);
-            place += 1;
+        let (mut index, mut unavailable) = (0, 0);
+        self.drawn_indices.clear();
+        while self.cohort.len() < count && index < all {
+            let other = index + rng.index(all - index);
+            self.population.swap(index, other);
+            self.drawn_indices.push(other);
+            unavailable += self.ask(self.population[index], reachable);
+            index += 1;
         }
-        for place in (0..place).rev() {
-            self.population.swap(place, self.places[place]);
+        for index in (0..index).rev() {
+            self.population.swap(index, self.drawn_indices[index]);
         }
         unavailable
     }
@@ -108,14 +112,14 @@ impl CohortSelector {
         reachable: &dyn Fn(u32) -> bool,
     ) -> u64 {
         let mut unavailable = 0;
-        self.places.clear();
+        self.drawn_indices.clear();
         while self.cohort.len() < count
-            && let Some(place) = weights.take(rng)
+            && let Some(index) = weights.take(rng)
         {
-            self.places.push(place);
-            unavailable += self.ask(self.population[place], reachable);
+            self.drawn_indices.push(index);
+            unavailable += self.ask(self.population[index], reachable);
         }
-        self.places.iter().for_each(|&place| weights.put_back(place));
+        self.drawn_indices.iter().for_each(|&index| weights.put_back(index));
         unavailable
     }
 
@@ -167,7 +171,7 @@ mod tests {
             }
             let none = selector.draw_reachable(6, &mut root.stream("round", 0), &|_| false);
             assert_eq!(none, SelectedCohort { cohort: &[], unavailable: 40 });
-            selector.places.clear();
+            selector.drawn_indices.clear();
             selector.cohort.clear();
             let fresh = format!("{selector:?}");
             assert_eq!(fresh, before, "something was not put back");
@@ -230,7 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn cohort_sizes() {
+        use crate::Cohort;
         let sizes =
             [Cohort::One, Cohort::Count(7), Cohort::Fraction(0.04), Cohort::Fraction(0.3), Cohort::All];
         assert_eq!(sizes.map(|cohort| cohort.size(10)), [1, 7, 1, 3, 10]);

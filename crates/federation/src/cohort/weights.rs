@@ -17,7 +17,7 @@ pub enum WeightsError {
     /// Negative or not finite.
     #[error("weight {weight} of device {device} (counted from 0) is not a number of at least 0")]
     Weight {
-        /// Its place in the population.
+        /// Its index in the population.
         device: usize,
         /// The weight.
         weight: f64,
@@ -71,32 +71,32 @@ impl Weights {
         Self { own, tree, total }
     }
 
-    /// Draws a place by weight and takes it out; `None` if nothing is left.
+    /// Draws an index by weight and removes it; `None` if nothing is left.
     pub(super) fn take(&mut self, rng: &mut Rng) -> Option<usize> {
         if self.total == 0 {
             return None;
         }
-        let place = self.find(rng.index(self.total as usize) as u64);
-        self.total -= self.own[place];
-        self.along(place, |sum, weight| *sum -= weight);
-        Some(place)
+        let index = self.find(rng.index(self.total as usize) as u64);
+        self.total -= self.own[index];
+        self.update_sums(index, |sum, weight| *sum -= weight);
+        Some(index)
     }
 
     /// Puts back what was taken out.
-    pub(super) fn put_back(&mut self, place: usize) {
-        self.total += self.own[place];
-        self.along(place, |sum, weight| *sum += weight);
+    pub(super) fn put_back(&mut self, index: usize) {
+        self.total += self.own[index];
+        self.update_sums(index, |sum, weight| *sum += weight);
     }
 
-    fn along(&mut self, place: usize, change: impl Fn(&mut u64, u64)) {
-        let (weight, mut end) = (self.own[place], place + 1);
+    fn update_sums(&mut self, index: usize, change: impl Fn(&mut u64, u64)) {
+        let (weight, mut end) = (self.own[index], index + 1);
         while end <= self.tree.len() {
             change(&mut self.tree[end - 1], weight);
             end += lowest_bit(end);
         }
     }
 
-    /// The place at which the sum of weights first exceeds `target`, which is below their total.
+    /// The index at which the sum of weights first exceeds `target`, which is below their total.
     fn find(&self, mut target: u64) -> usize {
         let mut before = 0;
         let mut step = (self.tree.len() + 1).next_power_of_two() / 2;
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn places_are_found_by_their_share() {
         for length in [1, 2, 3, 7, 8, 13] {
-            let own: Vec<u64> = (0..length).map(|place| [3, 0, 5, 1][place as usize % 4]).collect();
+            let own: Vec<u64> = (0..length).map(|index| [3, 0, 5, 1][index as usize % 4]).collect();
             let weights = Weights::of(own.clone());
             let expected: Vec<usize> =
-                own.iter().enumerate().flat_map(|(place, &n)| vec![place; n as usize]).collect();
+                own.iter().enumerate().flat_map(|(index, &n)| vec![index; n as usize]).collect();
             let found: Vec<usize> = (0..weights.total).map(|target| weights.find(target)).collect();
             assert_eq!(found, expected);
         }

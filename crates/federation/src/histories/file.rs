@@ -1,4 +1,4 @@
-//! A file of histories, read a block of people at a time from any place.
+//! A file of histories, read a block of users at a time in any order.
 //!
 //! ```text
 //! header   "SOTTOHIS", version u32, people a block u32, people u64, items u64, interactions u64,
@@ -82,9 +82,9 @@ pub struct Page {
 }
 
 impl Page {
-    fn of(&self, place: usize) -> &[u32] {
-        let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.items[start as usize..self.ends[place] as usize]
+    fn of(&self, index: usize) -> &[u32] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.items[start as usize..self.ends[index] as usize]
     }
 }
 
@@ -118,12 +118,12 @@ impl HistoryFile {
         }
         file.read_exact_at(&mut bytes, 0).map_err(failed)?;
         let header = Header::read(&bytes).map_err(damaged)?;
-        let told = header.file_bytes();
-        if told != Some(length) {
-            let told = told.map_or_else(|| "too many".to_owned(), |told| told.to_string());
-            return Err(damaged(format!("has {length} bytes where its header tells of {told}")));
+        let expected = header.file_bytes();
+        if expected != Some(length) {
+            let expected = expected.map_or_else(|| "too many".to_owned(), |bytes| bytes.to_string());
+            return Err(damaged(format!("has {length} bytes where its header says {expected}")));
         }
-        // The file is as long as told, so that the index fits memory as it fits the file.
+        // The file has the expected length, so that the index fits memory as it fits the file.
         let mut index = vec![0; header.blocks() as usize * 8];
         let index_start = length - index.len() as u64;
         file.read_exact_at(&mut index, index_start).map_err(failed)?;
@@ -197,7 +197,7 @@ impl HistoryFile {
             return Err(self.damaged(format!("block {number} does not have its checksum")));
         }
         self.unpack(people, page)
-            .map_err(|(place, what)| self.damaged(format!("person {}: {what}", number * BLOCK + place)))?;
+            .map_err(|(index, what)| self.damaged(format!("person {}: {what}", number * BLOCK + index)))?;
         page.block = Some(number);
         Ok(())
     }
@@ -207,8 +207,8 @@ impl HistoryFile {
         let mut numbers = page.bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
         page.ends.clear();
         let mut end = 0u32;
-        for (place, length) in numbers.by_ref().take(people).enumerate() {
-            end = end.checked_add(length).ok_or((place, "too many items"))?;
+        for (index, length) in numbers.by_ref().take(people).enumerate() {
+            end = end.checked_add(length).ok_or((index, "too many items"))?;
             page.ends.push(end);
         }
         page.items.clear();
@@ -216,8 +216,8 @@ impl HistoryFile {
         if end as usize != page.items.len() {
             return Err((people.saturating_sub(1), "the lengths do not come to the block's interactions"));
         }
-        match (0..people).find(|&place| !is_history(page.of(place), self.items)) {
-            Some(place) => Err((place, "items are not ascending or not in the catalog")),
+        match (0..people).find(|&index| !is_history(page.of(index), self.items)) {
+            Some(index) => Err((index, "items are not ascending or not in the catalog")),
             None => Ok(()),
         }
     }

@@ -30,7 +30,7 @@ struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After a finished file is renamed there is nothing here, and nobody to tell of a failure.
+        // After a finished file is renamed there is nothing here, and a failure does not matter.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -5,7 +5,7 @@ use crate::FederationError;
 use crate::state::{put_u64s, take_numbers, unfit};
 use sottovoce_models::Privacy;
 use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
-use sottovoce_privacy::{Noise, Placement, NoiseDistribution};
+use sottovoce_privacy::{Noise, NoiseDistribution, Placement};
 use std::io::{self, Read, Write};
 
 /// What was spent.
@@ -130,12 +130,12 @@ impl PrivacyAccountant {
     /// These devices added noise of their own.
     pub(crate) fn record_participants(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
         for &device in cohort {
-            let place = device as usize;
-            if place >= self.taken.len() {
-                self.taken.resize(place + 1, 0);
+            let index = device as usize;
+            if index >= self.taken.len() {
+                self.taken.resize(index + 1, 0);
             }
-            self.taken[place] += 1;
-            if u64::from(self.taken[place]) > self.most {
+            self.taken[index] += 1;
+            if u64::from(self.taken[index]) > self.most {
                 self.most += 1;
                 self.accountant.record(self.of_a_device(), 1)?;
             }

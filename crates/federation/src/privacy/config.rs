@@ -9,7 +9,8 @@ use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::dp::accountant::{Budget, noise_for};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::{
-    PerExample, SecureRng, Quantization, Noise, Placement, PrivacyConfig, PrivacyError, Scheme, Seal, NoiseDistribution,
+    Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyError, Quantization, Scheme, Seal,
+    SecureRng,
 };
 
 /// The least noise that there are accountant for, in clips.
@@ -207,7 +208,8 @@ impl PrivacySettings {
         };
         // What update and vote spend together.
         let spends = protection.noise.map(|noise| Noise { multiplier, ..noise });
-        let accountant = spends.map(|noise| PrivacyAccountant::new(&noise, self.delta, self.epsilon)).transpose()?;
+        let accountant =
+            spends.map(|noise| PrivacyAccountant::new(&noise, self.delta, self.epsilon)).transpose()?;
         let privacy_engine = PrivacyEngine::new(protection, expected, sampling, accountant, generator);
         let privacy_engine = adaptive.into_iter().fold(privacy_engine, PrivacyEngine::adapting);
         Ok(Some(if self.anonymous { privacy_engine.anonymous() } else { privacy_engine }))
@@ -215,14 +217,18 @@ impl PrivacySettings {
 
     /// Laplace noise on sums has accountant only where each device comes by its own chance.
     fn check_shape(&self) -> Result<(), FederationError> {
-        if !(self.noise_shape == NoiseShape::Laplace && self.fixed_cohorts() && self.noise == NoiseKind::Central) {
+        if !(self.noise_shape == NoiseShape::Laplace
+            && self.fixed_cohorts()
+            && self.noise == NoiseKind::Central)
+        {
             return Ok(());
         }
         Err(FederationError::Setting {
             key: "noise_shape",
             found: "laplace with sampling = fixed".to_owned(),
-            expected: "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size"
-                .to_owned(),
+            expected:
+                "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size"
+                    .to_owned(),
         })
     }
 
@@ -299,7 +305,9 @@ impl PrivacySettings {
         };
         let noise = self.placement().map(|placement| Noise {
             shares: match placement {
-                Placement::Distributed => ((expected as f64 * (1.0 - self.seal_dropout)).floor() as u32).max(1),
+                Placement::Distributed => {
+                    ((expected as f64 * (1.0 - self.seal_dropout)).floor() as u32).max(1)
+                }
                 _ => 1,
             },
             distribution: self.distribution(),

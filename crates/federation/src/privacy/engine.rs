@@ -8,7 +8,7 @@ use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
 use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::tokens::{BlindedElement, Token};
-use sottovoce_privacy::{SecureRng, PrivacyMechanism, PrivacyConfig, PrivacyError};
+use sottovoce_privacy::{PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{Layout, RoundId};
 use std::io::{self, Read, Write};
 
@@ -87,7 +87,10 @@ impl PrivacyEngine {
     }
 
     /// How updates of a layout are added up.
-    pub(crate) fn quantized_sum(&self, layout: &Layout) -> Result<Option<QuantizedSumConfig>, FederationError> {
+    pub(crate) fn quantized_sum(
+        &self,
+        layout: &Layout,
+    ) -> Result<Option<QuantizedSumConfig>, FederationError> {
         let expected = self.config.noise.map(|_| self.expected as u64);
         let mechanism = PrivacyMechanism::new(&self.config, layout, 1)?;
         if let Some(mechanism) = &mechanism {
@@ -107,7 +110,8 @@ impl PrivacyEngine {
         if !self.hides_in_cohort() || self.sampling != Sampling::Poisson || size >= population {
             return size;
         }
-        let drawn = binomial(population, size as f64 / population as f64, &mut rng.stream(streams::POISSON, 0));
+        let drawn =
+            binomial(population, size as f64 / population as f64, &mut rng.stream(streams::POISSON, 0));
         let room = self.config.quantization.map_or(usize::MAX, |integers| integers.devices as usize);
         drawn.min(room)
     }
@@ -196,11 +200,11 @@ impl PrivacyEngine {
 /// How many of `n` come, each with this chance: jumps from one who comes to the next.
 fn binomial(n: usize, chance: f64, rng: &mut Rng) -> usize {
     let stays = math::ln(1.0 - chance);
-    let (mut place, mut count) = (0.0, 0);
+    let (mut position, mut count) = (0.0, 0);
     loop {
         // 1 - unit is above 0.
-        place += (math::ln(1.0 - rng.unit()) / stays).floor() + 1.0;
-        if place > n as f64 {
+        position += (math::ln(1.0 - rng.unit()) / stays).floor() + 1.0;
+        if position > n as f64 {
             return count;
         }
         count += 1;

@@ -1,7 +1,7 @@
 //! The sum of a cohort's updates as integers.
 
 use sottovoce_privacy::quantize::BucketOverflow;
-use sottovoce_privacy::{SecureRng, PrivacyMechanism};
+use sottovoce_privacy::{PrivacyMechanism, SecureRng};
 use sottovoce_protocol::Update;
 use std::sync::Arc;
 
@@ -31,7 +31,10 @@ impl QuantizedSum {
 
     pub(crate) fn add(&mut self, update: &Update) {
         let sum = &mut self.sum;
-        self.how.mechanism.quantizer().quantize(update, |place, word| sum[place] = sum[place].wrapping_add(word));
+        self.how
+            .mechanism
+            .quantizer()
+            .quantize(update, |index, word| sum[index] = sum[index].wrapping_add(word));
     }
 
     pub(crate) fn add_quantized(&mut self, words: &[u32]) {

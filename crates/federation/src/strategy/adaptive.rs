@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 /// value += step * sum / sqrt(own + mean)
 /// ```
 /// where `own` adds up the squares of the value's sums so far, this round's included, and `mean` is the mean of `own` over
-/// its slab.
+/// its column.
 ///
 /// Twice as many devices make twice the sum and twice the root, so that a step does not grow with the population. The mean
 /// keeps rows that few devices send from running as fast as those that many agree on.
@@ -27,7 +27,7 @@ pub struct AdaptiveSumStrategy {
 struct Squares {
     /// As long as the table.
     own: Vec<f32>,
-    /// One a slab; in double precision, because small squares are added to large sums of very many.
+    /// One a column; in double precision, because small squares are added to large sums of very many.
     columns: Vec<f64>,
     means: Vec<f32>,
 }
@@ -51,15 +51,15 @@ impl Squares {
 
     fn add(&mut self, row: usize, sum: &[f32]) {
         let own = &mut self.own[row * sum.len()..][..sum.len()];
-        for ((own, slab), sum) in own.iter_mut().zip(&mut self.columns).zip(sum) {
+        for ((own, column), sum) in own.iter_mut().zip(&mut self.columns).zip(sum) {
             *own += sum * sum;
-            *slab += f64::from(sum * sum);
+            *column += f64::from(sum * sum);
         }
     }
 
     fn take_means(&mut self, rows: u32) {
-        for (mean, slab) in self.means.iter_mut().zip(&self.columns) {
-            *mean = (slab / f64::from(rows)) as f32;
+        for (mean, column) in self.means.iter_mut().zip(&self.columns) {
+            *mean = (column / f64::from(rows)) as f32;
         }
     }
 
@@ -120,9 +120,13 @@ mod tests {
     use super::super::example::{aggregate, shared};
     use super::*;
 
+    fn new_strategy() -> AdaptiveSumStrategy {
+        AdaptiveSumStrategy::new(AdaptiveSum { max_step: 0.2 })
+    }
+
     /// Three rounds in which everything is sent by so many devices; values whose sums are exact.
     fn after(devices: usize) -> Parameters {
-        let (mut strategy, mut shared) = (AdaptiveSumStrategy::new(0.2), shared());
+        let (mut strategy, mut shared) = (new_strategy(), shared());
         for rows in [&[(0, [0.5, -0.25]), (2, [3.0, 1.5])][..], &[(2, [-0.375, 2.0])], &[(0, [1.0, 0.0])]] {
             strategy.apply(&mut shared, &aggregate(rows, devices));
         }
@@ -130,35 +134,35 @@ mod tests {
     }
 
     #[test]
-    fn steps_do_not_depend_on_how_many_devices_say_the_same() {
+    fn steps_do_not_depend_on_the_number_of_equal_updates() {
         assert_eq!(after(1), after(64));
         assert_ne!(after(1), shared());
     }
 
     #[test]
-    fn what_was_put_down_is_taken_up() {
-        let (mut strategy, mut shared) = (AdaptiveSumStrategy::new(0.2), shared());
+    fn a_restored_strategy_continues_as_if_never_interrupted() {
+        let (mut strategy, mut shared) = (new_strategy(), shared());
         let round = |strategy: &mut AdaptiveSumStrategy, shared: &mut Parameters, first| {
             strategy.apply(shared, &aggregate(&[(0, [first, -0.25]), (3, [3.0, 1.5])], 2));
         };
         round(&mut strategy, &mut shared, 0.5);
         let mut state = Vec::new();
         strategy.save(&mut state).unwrap();
-        let (mut other, mut other_shared) = (AdaptiveSumStrategy::new(0.2), shared.clone());
+        let (mut other, mut other_shared) = (new_strategy(), shared.clone());
         other.restore(&shared, &mut &state[..]).unwrap();
         round(&mut strategy, &mut shared, -2.0);
         round(&mut other, &mut other_shared, -2.0);
         assert_eq!((shared, strategy), (other_shared, other));
-        assert!(AdaptiveSumStrategy::new(0.2).restore(&after(1), &mut &state[..20]).is_err());
+        assert!(new_strategy().restore(&after(1), &mut &state[..20]).is_err());
     }
 
     #[test]
-    fn steps_are_as_written() {
+    fn steps_follow_the_equations() {
         let found = after(3);
-        // Row 0, slab 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.
+        // Row 0, column 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.
         let [first, last] =
             [(1.5f64, 1.5f64 * 1.5, 2.25 + 81.0), (3.0, 2.25 + 9.0, 2.25 + 81.0 + 1.265_625 + 9.0)]
-                .map(|(sum, own, slab)| 0.2 * sum / (own + slab / 4.0).sqrt());
+                .map(|(sum, own, column)| 0.2 * sum / (own + column / 4.0).sqrt());
         let expected = f64::from(shared().tables()[0].row(0)[0]) + first + last;
         assert!((f64::from(found.tables()[0].row(0)[0]) - expected).abs() < 1e-6, "{found:?} {expected}");
         assert_eq!(found.tables()[0].row(1), shared().tables()[0].row(1));

@@ -1,5 +1,5 @@
-//! AdaptiveSum steps of the server along the mean of what devices propose: FedAdagrad, FedAdam, FedYogi (S. J. Reddi and others:
-//! AdaptiveSum federated optimization, ICLR 2021).
+//! Adaptive steps of the server along the mean of what devices propose: FedAdagrad, FedAdam, FedYogi (S. J. Reddi and others:
+//! Adaptive federated optimization, ICLR 2021).
 //!
 //! With d the mean of a round's changes, by value:
 //! ```text
@@ -45,7 +45,8 @@ impl AdaptiveMean {
 impl Strategy for AdaptiveMean {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
-        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } = self.settings;
+        let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } =
+            self.settings;
         let accumulated = |v: f32, square: f32| match second_moment {
             SecondMoment::Adagrad => v + square,
             SecondMoment::Adam => beta2 * v + (1.0 - beta2) * square,
@@ -70,7 +71,10 @@ impl Strategy for AdaptiveMean {
     }
 
     fn advice(&self) -> String {
-        format!("take a smaller learning_rate on the devices, or a server_learning_rate below {}", self.settings.learning_rate)
+        format!(
+            "take a smaller learning_rate on the devices, or a server_learning_rate below {}",
+            self.settings.learning_rate
+        )
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -98,15 +102,17 @@ impl Strategy for AdaptiveMean {
 mod tests {
     use super::super::example::{aggregate, shared};
     use super::*;
+    use sottovoce_models::federated::MeanOver;
 
-    fn settings(squares: SecondMoment) -> AdaptiveMeanSettings {
-        AdaptiveMeanSettings { squares, over: MeanOver::All, rate: 0.1, momentum: 0.9, memory: 0.99, tau: 0.001 }
+    fn settings(second_moment: SecondMoment) -> AdaptiveMeanSettings {
+        let over = MeanOver::All;
+        AdaptiveMeanSettings { second_moment, over, learning_rate: 0.1, beta1: 0.9, beta2: 0.99, tau: 0.001 }
     }
 
     /// Means of one row in four rounds of two devices; nobody sends it in the second.
     const MEANS: [Option<[f32; 2]>; 4] = [Some([0.5, -2.0]), None, Some([0.25, 1.0]), Some([-0.125, 0.0])];
 
-    fn play(strategy: &mut AdaptiveMean, shared: &mut Parameters, means: &[Option<[f32; 2]>]) {
+    fn run(strategy: &mut AdaptiveMean, shared: &mut Parameters, means: &[Option<[f32; 2]>]) {
         for mean in means {
             let rows: Vec<_> = mean.map(|mean| (3, mean)).into_iter().collect();
             strategy.apply(shared, &aggregate(&rows, 2));
@@ -114,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_the_papers() {
+    fn steps_follow_the_paper() {
         for squares in [SecondMoment::Adagrad, SecondMoment::Adam, SecondMoment::Yogi] {
             let (mut strategy, mut found) = (AdaptiveMean::new(settings(squares)), shared());
-            play(&mut strategy, &mut found, &MEANS);
-            for slab in [0, 1] {
-                let (mut w, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[slab]), 0.0, 1e-6);
+            run(&mut strategy, &mut found, &MEANS);
+            for column in [0, 1] {
+                let (mut w, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[column]), 0.0, 1e-6);
                 for mean in MEANS.into_iter().flatten() {
-                    let d = f64::from(mean[slab]);
+                    let d = f64::from(mean[column]);
                     m = 0.9 * m + 0.1 * d;
                     v = match squares {
                         SecondMoment::Adagrad => v + d * d,
@@ -130,7 +136,7 @@ mod tests {
                     };
                     w += 0.1 * m / (v.sqrt() + 0.001);
                 }
-                let found = f64::from(found.tables()[0].row(3)[slab]);
+                let found = f64::from(found.tables()[0].row(3)[column]);
                 assert!((found - w).abs() < 1e-5, "{squares:?} {found} {w}");
             }
             assert_eq!(found.tables()[0].row(0), shared().tables()[0].row(0));
@@ -138,16 +144,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_down_is_taken_up() {
+    fn a_restored_strategy_continues_as_if_never_interrupted() {
         let (mut strategy, mut one) = (AdaptiveMean::new(settings(SecondMoment::Yogi)), shared());
-        play(&mut strategy, &mut one, &MEANS[..2]);
-        let (mut state, mut other, mut taken) =
+        run(&mut strategy, &mut one, &MEANS[..2]);
+        let (mut state, mut other, mut restored) =
             (Vec::new(), one.clone(), AdaptiveMean::new(settings(SecondMoment::Yogi)));
         strategy.save(&mut state).unwrap();
-        taken.restore(&one, &mut &state[..]).unwrap();
-        play(&mut strategy, &mut one, &MEANS[2..]);
-        play(&mut taken, &mut other, &MEANS[2..]);
-        assert_eq!((one, strategy), (other, taken));
-        assert!(AdaptiveMean::new(settings(SecondMoment::Adam)).restore(&shared(), &mut &state[..9]).is_err());
+        restored.restore(&one, &mut &state[..]).unwrap();
+        run(&mut strategy, &mut one, &MEANS[2..]);
+        run(&mut restored, &mut other, &MEANS[2..]);
+        assert_eq!((one, strategy), (other, restored));
+        assert!(
+            AdaptiveMean::new(settings(SecondMoment::Adam)).restore(&shared(), &mut &state[..9]).is_err()
+        );
     }
 }

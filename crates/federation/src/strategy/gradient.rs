@@ -64,7 +64,8 @@ impl Strategy for Adam {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.grow(shared);
         self.steps = self.steps.saturating_add(1);
-        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } = self.settings;
+        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } =
+            self.settings;
         let back = pull * round.updates as f32;
         // What the means lack because they began at zero.
         let (first, second) = (1.0 - momentum.powi(self.steps), 1.0 - memory.powi(self.steps));
@@ -127,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn adam_is_the_papers() {
-        let settings = AdamSettings { rate: 0.1, momentum: 0.3, memory: 0.9, pull: 0.05 };
-        let expected = [0, 1].map(|slab| {
-            let (mut q, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[slab]), 0.0, 0.0);
+    fn adam_follows_the_paper() {
+        let settings = AdamSettings { learning_rate: 0.1, beta1: 0.3, beta2: 0.9, regularisation: 0.05 };
+        let expected = [0, 1].map(|column| {
+            let (mut q, mut m, mut v) = (f64::from(shared().tables()[0].row(3)[column]), 0.0, 0.0);
             for (t, sum) in (1..).zip(SUMS) {
                 let Some(sum) = sum else { continue };
-                let g = -2.0 * (f64::from(sum[slab]) - 2.0 * 0.05 * q);
+                let g = -2.0 * (f64::from(sum[column]) - 2.0 * 0.05 * q);
                 (m, v) = (0.3 * m + 0.7 * g, 0.9 * v + 0.1 * g * g);
                 let (m_hat, v_hat) = (m / (1.0 - 0.3f64.powi(t)), v / (1.0 - 0.9f64.powi(t)));
                 q -= 0.1 * m_hat / (v_hat.sqrt() + 1e-8);
@@ -144,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn descent_goes_down_the_gradient() {
-        let expected = [0, 1].map(|slab| {
-            SUMS.into_iter().flatten().fold(f64::from(shared().tables()[0].row(3)[slab]), |q, sum| {
-                q + 0.1 * 2.0 * (f64::from(sum[slab]) - 2.0 * 0.05 * q)
+    fn sgd_steps_against_the_gradient() {
+        let expected = [0, 1].map(|column| {
+            SUMS.into_iter().flatten().fold(f64::from(shared().tables()[0].row(3)[column]), |q, sum| {
+                q + 0.1 * 2.0 * (f64::from(sum[column]) - 2.0 * 0.05 * q)
             })
         });
-        agree(&rounds(&mut Sgd { rate: 0.1, pull: 0.05 }), expected);
+        agree(&rounds(&mut Sgd { learning_rate: 0.1, regularisation: 0.05 }), expected);
     }
 }

@@ -5,7 +5,7 @@
 //! is a step of length 1 along the mean. A device that makes one step of rate 1 on all its samples sends its gradient, times -1:
 //! **FedSGD** with eta is then a step of length eta.
 //!
-//! A mean is kept as a sum and a number, which takes as much memory for any cohort as the running mean
+//! A mean is stored as a sum and a number, which takes as much memory for any cohort as the running mean
 //! `g += (x - g) / (c + 1)`, and agrees with it but for rounding; unlike that, sums of parts of a cohort can be put together.
 
 use super::Strategy;
@@ -41,10 +41,12 @@ impl Strategy for Mean {
 mod tests {
     use super::super::example::shared;
     use super::*;
-    use crate::{Aggregation, RobustAggregator, CriteriaScore, Weighting};
+    use crate::{Aggregation, CriteriaScore, RobustAggregator, Weighting};
     use proptest::prelude::{Just, prop, prop_assert, prop_oneof, proptest};
     use proptest::strategy::Strategy as Generated;
-    use sottovoce_protocol::{CriterionRequest, Keyed, Ledger, RowOrigin, Policy, Reportable, RoundTerms, Shape, Table};
+    use sottovoce_protocol::{
+        CriterionRequest, Keyed, Ledger, Policy, Reportable, RoundTerms, RowOrigin, Shape, Table,
+    };
     use sottovoce_protocol::{DisclosureSeeds, Layout, TermsDraft, Trained};
 
     /// What a device sends: changed rows, samples, criteria.
@@ -56,16 +58,17 @@ mod tests {
     }
 
     /// A round in which these are sent, by parts of two.
-    fn round(counting: &Aggregation, sent: &[Sent]) -> Aggregate {
+    fn round(aggregation: &Aggregation, sent: &[Sent]) -> Aggregate {
         let layout = shared().layout();
-        let asked = ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
+        let asked =
+            ["a", "b", "c"].map(|name| CriterionRequest { name: name.into(), purpose: String::new() });
         let terms = TermsDraft { samples: true, criteria: asked.into(), ..TermsDraft::default() };
         let terms = RoundTerms::freeze(terms).unwrap();
         let mut policy = Policy::new(1.0).unwrap();
         policy.criteria = Reportable::All;
-        let mut all = Aggregate::with(&layout, counting);
+        let mut all = Aggregate::with(&layout, aggregation);
         for part in sent.chunks(2) {
-            let mut sums = Aggregate::with(&layout, counting);
+            let mut sums = Aggregate::with(&layout, aggregation);
             for sent in part {
                 let mut trained = Trained::new(&layout);
                 for (row, values) in &sent.rows {
@@ -78,7 +81,10 @@ mod tests {
                 let mut rng = sottovoce_core::Rng::new(1);
                 let ledger = &mut Ledger::totals_only();
                 sums.add(
-                    trained.disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng)).unwrap().update(),
+                    trained
+                        .disclose(&policy, &terms, 0, ledger, DisclosureSeeds::once(&mut rng))
+                        .unwrap()
+                        .update(),
                 );
             }
             all.merge(&mut sums);
@@ -102,17 +108,17 @@ mod tests {
 
     /// The means of rows over all or over the senders, by the literal definition of weights.
     fn expected(weighting: &Weighting, over: MeanOver, sent: &[Sent]) -> Vec<f64> {
-        let said = |sent: &Sent| match weighting {
+        let reported = |sent: &Sent| match weighting {
             Weighting::Samples => (sent.samples > 0).then(|| vec![sent.samples as f64]),
             Weighting::Criteria { count, .. } => {
                 (sent.criteria.len() == 3).then(|| sent.criteria[..*count].to_vec())
             }
             Weighting::Equal => None,
         };
-        let weights = weighting.weights(&sent.iter().map(said).collect::<Vec<_>>());
+        let weights = weighting.weights(&sent.iter().map(reported).collect::<Vec<_>>());
         let mut means = Vec::new();
-        for (row, slab) in (0..4).flat_map(|row| [(row, 0), (row, 1)]) {
-            let value = |sent: &Sent| sent.rows.iter().find(|(own, _)| *own == row).map(|(_, v)| v[slab]);
+        for (row, column) in (0..4).flat_map(|row| [(row, 0), (row, 1)]) {
+            let value = |sent: &Sent| sent.rows.iter().find(|(own, _)| *own == row).map(|(_, v)| v[column]);
             let pairs = sent.iter().zip(&weights).filter_map(|(sent, weight)| Some((value(sent)?, *weight)));
             let (sum, weight) =
                 pairs.fold((0.0, 0.0), |(sum, all), (v, w)| (sum + w * f64::from(v), all + w));
@@ -137,19 +143,19 @@ mod tests {
                 of(CriteriaScore::Ordered(weights), 2),
             ];
             for weighting in weighings {
-                // Of fewer criteria than are asked for, all the same whoever reports the first ones is heard.
-                let heard = |sent: &Sent| match &weighting {
+                // Of fewer criteria than are asked for, all the same whoever reports the first ones is reporting.
+                let reporting = |sent: &Sent| match &weighting {
                     Weighting::Criteria { count, .. } if sent.criteria.len() >= *count => {
                         Sent { criteria: [&sent.criteria[..], &[1.0; 3]].concat()[..3].to_vec(), ..sent.clone() }
                     }
                     _ => sent.clone(),
                 };
-                let sent: Vec<Sent> = sent.iter().map(heard).collect();
-                let counting = Aggregation::new(RobustAggregator::None, weighting.clone()).unwrap();
-                let aggregate = round(&counting, &sent);
+                let sent: Vec<Sent> = sent.iter().map(reporting).collect();
+                let aggregation = Aggregation::new(RobustAggregator::None, weighting.clone()).unwrap();
+                let aggregate = round(&aggregation, &sent);
                 for over in [MeanOver::All, MeanOver::Senders] {
                     let (before, mut after) = (shared(), shared());
-                    Mean { rate: 1.0, over }.apply(&mut after, &aggregate);
+                    Mean { learning_rate: 1.0, over }.apply(&mut after, &aggregate);
                     let pairs = after.tables()[0].values().iter().zip(before.tables()[0].values());
                     for ((after, before), mean) in pairs.zip(expected(&weighting, over, &sent)) {
                         let found = f64::from(after - before);
@@ -160,14 +166,14 @@ mod tests {
         }
 
         #[test]
-        fn a_mean_is_the_running_one(values in prop::collection::vec((-1f32..1.0, 1u64..50), 1..40)) {
+        fn weighted_mean_equals_running_mean(values in prop::collection::vec((-1f32..1.0, 1u64..50), 1..40)) {
             let one = |&(value, samples): &(f32, u64)| {
                 Sent { rows: vec![(1, [value, -value])], samples, criteria: Vec::new() }
             };
             let sent: Vec<Sent> = values.iter().map(one).collect();
-            let counting = Aggregation::new(RobustAggregator::None, Weighting::Samples).unwrap();
+            let aggregation = Aggregation::new(RobustAggregator::None, Weighting::Samples).unwrap();
             let mut found = Parameters::zeros(&shared().layout());
-            Mean { rate: 1.0, over: MeanOver::All }.apply(&mut found, &round(&counting, &sent));
+            Mean { learning_rate: 1.0, over: MeanOver::All }.apply(&mut found, &round(&aggregation, &sent));
             let (mut mean, mut weight) = (0f64, 0f64);
             for (value, samples) in values {
                 weight += samples as f64;
@@ -181,7 +187,7 @@ mod tests {
     fn quadratic(start: &Parameters, centres: &[([f32; 2], u64)], rate: f32) -> Vec<Sent> {
         let row = start.tables()[0].row(0);
         let device = |(centre, samples): &([f32; 2], u64)| {
-            let change = [0, 1].map(|slab| -rate * (row[slab] - centre[slab]));
+            let change = [0, 1].map(|column| -rate * (row[column] - centre[column]));
             Sent { rows: vec![(0, change)], samples: *samples, criteria: Vec::new() }
         };
         centres.iter().map(device).collect()
@@ -191,31 +197,31 @@ mod tests {
     fn fed_sgd(start: &Parameters, centres: &[([f32; 2], u64)], eta: f32) -> Vec<f32> {
         let all: u64 = centres.iter().map(|centre| centre.1).sum();
         let row = start.tables()[0].row(0);
-        let gradient = |slab: usize| {
-            let parts = centres.iter().map(|(centre, n)| (row[slab] - centre[slab]) * *n as f32);
+        let gradient = |column: usize| {
+            let parts = centres.iter().map(|(centre, n)| (row[column] - centre[column]) * *n as f32);
             parts.sum::<f32>() / all as f32
         };
-        [0, 1].map(|slab| row[slab] - eta * gradient(slab)).to_vec()
+        [0, 1].map(|column| row[column] - eta * gradient(column)).to_vec()
     }
 
     #[test]
-    fn fed_sgd_with_eta_1_is_fed_avg_with_one_local_step_of_rate_1() {
+    fn fedsgd_with_learning_rate_1_equals_fedavg_with_one_local_step() {
         let centres = [([0.5, -1.0], 3), ([2.0, 0.25], 1), ([-0.75, 0.0], 4)];
-        let counting = Aggregation::new(RobustAggregator::None, Weighting::Samples).unwrap();
+        let aggregation = Aggregation::new(RobustAggregator::None, Weighting::Samples).unwrap();
         let start = shared();
         for eta in [1.0, 0.3] {
             // FedAvg's own: the mean of the devices' models.
             let mut found = start.clone();
-            let aggregate = round(&counting, &quadratic(&start, &centres, 1.0));
-            Mean { rate: eta, over: MeanOver::All }.apply(&mut found, &aggregate);
+            let aggregate = round(&aggregation, &quadratic(&start, &centres, 1.0));
+            Mean { learning_rate: eta, over: MeanOver::All }.apply(&mut found, &aggregate);
             let expected = fed_sgd(&start, &centres, eta);
             for (found, expected) in found.tables()[0].row(0).iter().zip(&expected) {
                 assert!((found - expected).abs() < 1e-6, "{found} {expected}");
             }
             if eta == 1.0 {
                 let all: u64 = centres.iter().map(|centre| centre.1).sum();
-                let mean = |slab: usize| -> f32 {
-                    centres.iter().map(|(centre, n)| centre[slab] * *n as f32 / all as f32).sum()
+                let mean = |column: usize| -> f32 {
+                    centres.iter().map(|(centre, n)| centre[column] * *n as f32 / all as f32).sum()
                 };
                 assert!((found.tables()[0].row(0)[0] - mean(0)).abs() < 1e-6);
             }
@@ -223,13 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_lies_is_cut_down_or_left_out() {
+    fn robust_aggregators_bound_or_exclude_an_outlier() {
         let honest = |value| Sent { rows: vec![(0, [value, 1.0])], samples: 1, criteria: Vec::new() };
         let mut sent: Vec<Sent> = [0.9, 1.0, 1.1, 1.05].map(honest).into();
         sent.insert(2, Sent { rows: vec![(0, [-1e5, 1e5]), (3, [7.0, 7.0])], ..honest(0.0) });
         let mean = |guard| {
             let mut found = Parameters::zeros(&shared().layout());
-            Mean { rate: 1.0, over: MeanOver::All }.apply(&mut found, &round(&Aggregation::from(guard), &sent));
+            Mean { learning_rate: 1.0, over: MeanOver::All }
+                .apply(&mut found, &round(&Aggregation::from(guard), &sent));
             (found.tables()[0].row(0)[0], found.tables()[0].row(3)[0])
         };
         assert!(mean(RobustAggregator::None).0 < -1e4);
@@ -254,7 +261,7 @@ mod tests {
         }
         aggregate.finish();
         let mut found = Parameters::new(vec![Table::new(shape, vec![0.5; 6]).unwrap()]).unwrap();
-        Mean { rate: 1.0, over: MeanOver::All }.apply(&mut found, &aggregate);
+        Mean { learning_rate: 1.0, over: MeanOver::All }.apply(&mut found, &aggregate);
         assert_eq!(found.tables()[0].values(), [3.0; 6]);
     }
 }

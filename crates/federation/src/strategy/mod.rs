@@ -28,16 +28,16 @@ pub fn build(spec: AggregationSpec) -> Box<dyn Strategy> {
     }
 }
 
-/// Turns what a round aggregate into the next shared model.
+/// Turns a round's aggregate into the next shared model.
 pub trait Strategy: Send + Sync {
-    /// Changes the shared model, which has the layout of what was aggregate; only rows that were sent, because what devices
-    /// hold follows those.
+    /// Changes the shared model, which has the aggregate's layout; only rows that were sent, because the distributed model
+    /// follows those.
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate);
 
-    /// What to change when the shared model grows without bound.
+    /// Advice when training diverges.
     fn advice(&self) -> String;
 
-    /// Writes what it remembers from round to round, for a checkpoint.
+    /// Writes its state, for a checkpoint.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -46,7 +46,7 @@ pub trait Strategy: Send + Sync {
         Ok(())
     }
 
-    /// Takes back what [`save`](Self::save) wrote; `shared` is the shared model as it was then.
+    /// Restores what [`save`](Self::save) wrote; `shared` is the shared model as it was then.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -137,7 +137,7 @@ impl RoundWriter {
         self.block(message)
     }
 
-    /// Puts the file in its place; it is durable when this returns.
+    /// Renames the file to its final name; it is durable when this returns.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -131,7 +131,7 @@ impl ClientModel for Classifier {
         }
         // Shapes are the layout's; a model that is not of this layout has another number of values.
         let found = input.prepared.len();
-        let wrong = |_| UpdateError::Values { table: 0, found, expected: self.network.layout().len() };
+        let wrong = |_| UpdateError::Values(0, found, self.network.layout().len());
         let loss = self.learn(input.prepared, own, scratch, rng).map_err(wrong)?;
         self.propose(input.prepared, &mut scratch.parameters, into)?;
         into.set_samples(own.len() as u64);
@@ -152,7 +152,7 @@ impl ClientModel for Classifier {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Architecture, ClassifierShared};
+    use super::super::{Architecture, ClassifierServer};
     use super::*;
     use crate::ServerModel;
     use sottovoce_neural::Arithmetic;
@@ -168,21 +168,26 @@ mod tests {
 
     fn device(batch: usize) -> (Classifier, Parameters) {
         let network = Network::new(Architecture::Mlp, [1, 4, 4], 2, Arithmetic::Portable).unwrap();
-        let shared = ClassifierShared::new(network.clone()).init(40, &mut Rng::new(7)).unwrap();
-        let config = TrainConfig { epochs: 5, batch, rate: 0.1 };
+        let shared = ClassifierServer::new(network.clone()).init(40, &mut Rng::new(7)).unwrap();
+        let config = TrainConfig { epochs: 5, batch, learning_rate: 0.1 };
         (Classifier::new(network, images(), config), shared)
     }
 
     fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (TrainStats, Trained) {
         let mut into = Trained::new(&shared.layout());
-        let input =
-            TrainInput { shared, prepared: &device.prepare(shared), private: &mut [], history: own, hidden: &[] };
+        let input = TrainInput {
+            shared,
+            prepared: &device.prepare(shared),
+            private: &mut [],
+            history: own,
+            hidden: &[],
+        };
         let stats = device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).unwrap();
         (stats, into)
     }
 
     #[test]
-    fn training_moves_towards_the_labels() {
+    fn training_reduces_the_loss_and_classifies() {
         let own: Vec<u32> = (0..30).collect();
         for batch in [0, 7] {
             let (device, mut shared) = device(batch);
@@ -196,7 +201,7 @@ mod tests {
             let mut right = 0;
             let call = |_, correct| right += usize::from(correct);
             let others: Vec<u32> = (30..40).collect();
-            device.judge(&device.prepare(&shared), &others, &mut device.scratch(0), call).unwrap();
+            device.evaluate(&device.prepare(&shared), &others, &mut device.scratch(0), call).unwrap();
             assert_eq!(right, 10);
             let mut classes = vec![9.0; 40];
             device.score(&shared, &[], &[], &mut classes);
@@ -205,9 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn one_step_over_everything_is_a_step_down_the_gradient() {
+    fn one_step_on_all_images_follows_the_gradient() {
         let (mut device, shared) = device(0);
-        device.config = TrainConfig { epochs: 1, batch: 0, rate: 0.5 };
+        device.config = TrainConfig { epochs: 1, batch: 0, learning_rate: 0.5 };
         let own: Vec<u32> = (0..30).collect();
         let (_, update) = trained(&device, &shared, &own);
         let mut gradients = device.network.layout().zeros::<f32>();
@@ -224,8 +229,13 @@ mod tests {
         let (device, shared) = device(0);
         assert_eq!(trained(&device, &shared, &[]).0, TrainStats::default());
         let mut into = Trained::new(&shared.layout());
-        let input =
-            TrainInput { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1], hidden: &[] };
+        let input = TrainInput {
+            shared: &shared,
+            prepared: &vec![0.0; 3],
+            private: &mut [],
+            history: &[1],
+            hidden: &[],
+        };
         assert!(device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).is_err());
     }
 }

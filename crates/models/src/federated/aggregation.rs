@@ -5,13 +5,13 @@ use crate::{choices, config};
 /// A strategy and its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AggregationSpec {
-    /// A step along the sum of what devices propose for a row.
+    /// A step along the sum of devices' updates of a row.
     Sum(Sum),
     /// The same, with steps that adapt to the sums seen so far.
     AdaptiveSum(AdaptiveSum),
     /// The same, bounded by a number of devices.
     DampedSum(DampedSum),
-    /// A step along the mean of what devices propose: FedAvg, FedSGD.
+    /// A step along the mean of devices' updates: FedAvg, FedSGD.
     Mean(Mean),
     /// Adaptive steps along that mean: FedAdagrad, FedYogi, FedAdam.
     AdaptiveMean(AdaptiveMeanSettings),
@@ -135,7 +135,7 @@ choices! {
 }
 
 config! {
-    /// Settings of strategies that step along the sum of what devices propose for a row.
+    /// Settings of strategies that step along the sum of devices' updates of a row.
     #[derive(PartialEq)]
     pub struct RowAggregation {
         /// How updates are combined: the papers' sum, or one of two strategies that are stable at any cohort size
@@ -182,7 +182,7 @@ choices! {
 }
 
 config! {
-    /// Settings of strategies that step along the mean of what devices propose.
+    /// Settings of strategies that step along the mean of devices' updates.
     #[derive(PartialEq)]
     pub struct MeanAggregation {
         /// How updates become the next shared model: the mean of devices' models, a step along their mean gradient, or

@@ -62,7 +62,7 @@ pub trait ClientModel: Send + Sync + 'static {
     /// Initialises a private model.
     fn init_private(&self, private: &mut [f32], rng: &mut Rng);
 
-    /// Trains: changes the private model and writes the proposed update `into` an empty buffer.
+    /// Trains: changes the private model and writes the update `into` an empty buffer.
     ///
     /// # Errors
     /// If the buffer does not have the shared model's layout.

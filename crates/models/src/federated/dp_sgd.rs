@@ -1,37 +1,38 @@
-//! DP-SGD on a device: each interaction's gradient bounded, their sum on a grid of integers, and noise on what is kept.
+//! DP-SGD on a device: each interaction's gradient is clipped, gradients are summed as integers, and the private model gets
+//! noise.
 //!
-//! M. Abadi et al., "Deep Learning with Differential Privacy", CCS 2016. For the bound to hold of a whole training, everything
-//! that an interaction moves must be bounded and noised: the rows that leave, whose noise is added where they become
-//! words, and the private model, which later rounds go by. Negatives are therefore drawn from the whole catalog, whether
-//! the owner has an item or not, and each interaction is taken by a chance of its own.
+//! M. Abadi et al., "Deep Learning with Differential Privacy", CCS 2016. For the guarantee to hold for a whole training,
+//! everything that an interaction moves must be clipped and get noise: the rows that leave, whose noise is added when they are
+//! quantized, and the private model, on which later rounds depend. Negatives are therefore drawn from the whole catalog, whether
+//! the user has an item or not, and each interaction is sampled independently.
 
 use sottovoce_core::math;
-use sottovoce_protocol::{RowOrigin, Policy, Trained, UpdateError};
+use sottovoce_protocol::{Policy, RowOrigin, Trained, UpdateError};
 
-/// Taken off the bound, so that errors of single operations cannot add up to more than it.
+/// Subtracted from the clip, so that rounding errors cannot add up to more than it.
 const SLACK: f64 = 1e-12;
 
-/// How much one interaction may move, and what hides it.
+/// How gradients are clipped, and the noise that hides single interactions.
 pub struct DpSgd<'a> {
-    /// The chance with which the interaction with an item is learnt from in this round.
+    /// Probability that the interaction with an item is sampled in this round.
     pub probability: &'a dyn Fn(u32) -> f64,
-    /// The longest gradient of an interaction: Euclidean norm of all it moves.
+    /// The largest Euclidean norm of an interaction's gradient, over all that it moves.
     pub clip: f64,
-    /// Steps of the grid in one.
+    /// Quantization steps in 1.
     pub steps: f64,
-    /// Adds noise to sums on the grid that stay on the device.
+    /// Adds noise to quantized sums that stay on the device.
     pub noise: &'a mut dyn FnMut(&mut [i64]),
 }
 
 impl DpSgd<'_> {
-    /// The chances of a device's interactions in a round where one that always leaves has this rate: what the owner
-    /// discloses less often is taken less often. `kept` is what [`Policy::disclosure_probability`] goes by.
-    pub fn probabilities(rate: f64, policy: &Policy, kept: u64) -> impl Fn(u32) -> f64 {
-        move |item| rate * policy.disclosure_probability(item, kept)
+    /// The sampling probabilities of a device's interactions in a round, where one that is always disclosed has this rate.
+    /// `fixed` is the seed of fixed disclosure; see [`Policy::disclosure_probability`].
+    pub fn probabilities(rate: f64, policy: &Policy, fixed: u64) -> impl Fn(u32) -> f64 {
+        move |item| rate * policy.disclosure_probability(item, fixed)
     }
 
-    /// What the values of a gradient with this sum of squares are multiplied with to become steps, to be truncated towards
-    /// zero: the integers then are no longer than the clip.
+    /// The factor that turns values of a gradient with this sum of squares into steps, to be truncated towards zero: the norm
+    /// of the integers is then at most the clip.
     pub(crate) fn scale(&self, squares: f64) -> f64 {
         let norm = squares.sqrt();
         if norm <= self.clip * (1.0 - SLACK) {
@@ -40,12 +41,12 @@ impl DpSgd<'_> {
         self.steps * (self.clip * (1.0 - SLACK) / norm)
     }
 
-    /// A sum of steps as a value; sums past 24 bits are cut, as they would be when they leave.
+    /// A sum of steps as a value; sums beyond 24 bits are clamped, as they are in uploads.
     pub(crate) fn value(&self, sum: i64) -> f32 {
         (sum.clamp(-(1 << 24), 1 << 24) as f64 / self.steps) as f32
     }
 
-    /// Noises the sums of a private model's gradient and gives them as values.
+    /// Adds noise to the sums of a private model's gradient and returns them as values.
     pub(crate) fn noised(&mut self, mut sums: Vec<i64>) -> Vec<f32> {
         (self.noise)(&mut sums);
         sums.into_iter().map(|sum| (sum as f64 / self.steps) as f32).collect()
@@ -65,7 +66,7 @@ pub(crate) struct Gradient {
 }
 
 impl Gradient {
-    /// Nothing yet.
+    /// Resets it.
     pub(crate) fn clear(&mut self, private: usize, dense: usize) {
         self.rows.clear();
         self.values.clear();
@@ -75,14 +76,14 @@ impl Gradient {
         }
     }
 
-    /// The part of a row, to be added to.
+    /// The gradient of a row, to be added to.
     pub(crate) fn row(&mut self, row: u32, width: usize) -> &mut [f64] {
-        let place = self.rows.iter().position(|&known| known == row).unwrap_or_else(|| {
+        let index = self.rows.iter().position(|&other| other == row).unwrap_or_else(|| {
             self.rows.push(row);
             self.values.resize(self.rows.len() * width, 0.0);
             self.rows.len() - 1
         });
-        &mut self.values[place * width..][..width]
+        &mut self.values[index * width..][..width]
     }
 
     fn squares(&self) -> f64 {
@@ -90,7 +91,7 @@ impl Gradient {
     }
 }
 
-/// Sums of bounded gradients on the grid.
+/// Sums of clipped gradients, in quantization steps.
 pub(crate) struct Sums {
     width: usize,
     /// Rows, ascending, and their sums.
@@ -101,7 +102,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Of rows of this width; `rows` are those that may come, in any order.
+    /// For rows of this width; `rows` are those that may be added, in any order.
     pub(crate) fn new(mut rows: Vec<u32>, width: usize, (private, dense): (usize, usize)) -> Self {
         rows.sort_unstable();
         rows.dedup();
@@ -109,9 +110,9 @@ impl Sums {
         Self { width, rows, values, private: vec![0; private], dense: vec![0; dense] }
     }
 
-    /// Adds a gradient, bounded.
-    pub(crate) fn add(&mut self, gradient: &Gradient, bounds: &DpSgd<'_>) {
-        let scale = bounds.scale(gradient.squares());
+    /// Clips a gradient and adds it.
+    pub(crate) fn add(&mut self, gradient: &Gradient, dp_sgd: &DpSgd<'_>) {
+        let scale = dp_sgd.scale(gradient.squares());
         let add = |sums: &mut [i64], values: &[f64]| {
             for (sum, value) in sums.iter_mut().zip(values) {
                 *sum += (value * scale) as i64;
@@ -120,29 +121,29 @@ impl Sums {
         add(&mut self.private, &gradient.private);
         add(&mut self.dense, &gradient.dense);
         for (row, values) in gradient.rows.iter().zip(gradient.values.chunks_exact(self.width)) {
-            if let Ok(place) = self.rows.binary_search(row) {
-                add(&mut self.values[place * self.width..][..self.width], values);
+            if let Ok(index) = self.rows.binary_search(row) {
+                add(&mut self.values[index * self.width..][..self.width], values);
             }
         }
     }
 
-    /// Puts the sums `into` an update, rows in its first table and the dense ones, if there are any, in its second. No row says
-    /// whose it is: the noise hides that, and which rows there are.
-    pub(crate) fn propose(
+    /// Writes the sums `into` an update: rows in its first table, dense ones, if there are any, in its second. All rows are
+    /// marked as other: the noise hides which items the user has, and which rows there are.
+    pub(crate) fn write_update(
         &self,
-        bounds: &DpSgd<'_>,
+        dp_sgd: &DpSgd<'_>,
         hidden: &[u32],
         into: &mut Trained,
     ) -> Result<(), UpdateError> {
-        let values = |sums: &[i64]| sums.iter().map(|&sum| bounds.value(sum)).collect::<Vec<f32>>();
+        let values = |sums: &[i64]| sums.iter().map(|&sum| dp_sgd.value(sum)).collect::<Vec<f32>>();
         into.push_rows(0, &self.rows, &vec![RowOrigin::Other; self.rows.len()])?
             .copy_from_slice(&values(&self.values));
-        // Rows of items that the owner hides are there as anybody's.
-        let covered: Vec<u32> =
+        // Rows of hidden items leave as decoys, as they do for users who do not have them.
+        let decoys: Vec<u32> =
             self.rows.iter().copied().filter(|row| hidden.binary_search(row).is_ok()).collect();
-        let covers = into.push_decoys(0, &covered)?.chunks_exact_mut(self.width);
-        for (cover, place) in covers.zip(covered.iter().filter_map(|row| self.rows.binary_search(row).ok())) {
-            cover.copy_from_slice(&values(&self.values[place * self.width..][..self.width]));
+        let rows = into.push_decoys(0, &decoys)?.chunks_exact_mut(self.width);
+        for (decoy, index) in rows.zip(decoys.iter().filter_map(|row| self.rows.binary_search(row).ok())) {
+            decoy.copy_from_slice(&values(&self.values[index * self.width..][..self.width]));
         }
         if !self.dense.is_empty() {
             into.copy_whole(1, &values(&self.dense))?;
@@ -167,7 +168,7 @@ mod tests {
             values in prop::collection::vec(-30.0f64..30.0, 12), clip in 0.01f64..5.0, bits in 4u32..22,
         ) {
             let mut none = |_: &mut [i64]| ();
-            let bounds = DpSgd { probability: &|_| 1.0, clip, steps: f64::from(1 << bits), noise: &mut none };
+            let dp_sgd = DpSgd { probability: &|_| 1.0, clip, steps: f64::from(1 << bits), noise: &mut none };
             let mut gradient = Gradient::default();
             gradient.clear(3, 1);
             gradient.private.copy_from_slice(&values[..3]);
@@ -176,14 +177,14 @@ mod tests {
                 gradient.row(row, 2).iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
             }
             let mut sums = Sums::new(vec![7, 5, 2, 5, 9], 2, (3, 1));
-            sums.add(&gradient, &bounds);
+            sums.add(&gradient, &dp_sgd);
             let all = [&sums.values[..], &sums.private, &sums.dense].concat();
             let squares: i128 = all.iter().map(|&sum| i128::from(sum).pow(2)).sum();
-            prop_assert!(squares as f64 <= (clip * bounds.steps).powi(2));
-            // And what is within the clip comes through, to a step.
+            prop_assert!(squares as f64 <= (clip * dp_sgd.steps).powi(2));
+            // Gradients within the clip are not changed by more than a step.
             let norm = gradient.squares().sqrt();
-            let length = (squares as f64).sqrt() / bounds.steps;
-            prop_assert!((length - norm.min(clip)).abs() <= 4.0 / bounds.steps, "{length} {norm} {clip}");
+            let length = (squares as f64).sqrt() / dp_sgd.steps;
+            prop_assert!((length - norm.min(clip)).abs() <= 4.0 / dp_sgd.steps, "{length} {norm} {clip}");
         }
     }
 }

@@ -368,7 +368,11 @@ impl Entry {
     ///
     /// # Errors
     /// If a setting is unknown, missing or out of range, or facts are needed and missing.
-    pub fn from_terms(&self, spec: &ModelSpec, features: Option<&Arc<Facts>>) -> Result<DynModel, TermsError> {
+    pub fn from_terms(
+        &self,
+        spec: &ModelSpec,
+        features: Option<&Arc<Facts>>,
+    ) -> Result<DynModel, TermsError> {
         (self.from_terms)(spec, features)
     }
 }

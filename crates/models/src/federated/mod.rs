@@ -12,11 +12,6 @@ mod client;
 pub(crate) mod dp_sgd;
 mod dynamic;
 mod exposure;
-pub mod fcf;
-pub mod fed_gmf;
-pub mod fed_vae;
-pub mod fpl;
-pub mod kgflex;
 mod model;
 mod negatives;
 mod registry;
@@ -24,8 +19,8 @@ mod schedule;
 mod server;
 
 pub use aggregation::{
-    AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, Mean, MeanAggregation, MeanOver,
-    MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
+    AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, Mean, MeanAggregation,
+    MeanOver, MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
 };
 pub use client::{ClientModel, TrainInput, TrainStats};
 pub use dp_sgd::DpSgd;
@@ -37,11 +32,21 @@ pub use registry::{Entry, RegisterError, all, find, register};
 pub use schedule::{Cohort, Configuration, Population, Schedule, TripleSchedule};
 pub use server::{ServerModel, TensorSlice, item_rows};
 
-/// The federated models of this workspace, in the order in which they are shown.
-pub static MODELS: &[Entry] = &[
-    Entry::of::<fpl::Fpl>(),
-    Entry::of::<fcf::Fcf>(),
-    Entry::of::<fed_gmf::FedGmf>(),
-    Entry::of::<fed_vae::FedVae>(),
-    Entry::of::<kgflex::KgFlex>(),
-];
+/// Declares each model's module and lists it in [`MODELS`].
+macro_rules! models {
+    ($($module:ident::$model:ident,)+) => {
+        $( pub mod $module; )+
+
+        /// The federated models of this workspace, in the order in which they are shown.
+        pub static MODELS: &[Entry] = &[$( Entry::of::<$module::$model>() ),+];
+    };
+}
+
+// One line a model.
+models! {
+    fpl::Fpl,
+    fcf::Fcf,
+    fed_gmf::FedGmf,
+    fed_vae::FedVae,
+    kgflex::KgFlex,
+}

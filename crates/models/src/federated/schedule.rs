@@ -169,7 +169,8 @@ mod tests {
         let population = population();
         assert_eq!(population, Population { devices: vec![0, 2, 3, 5], interactions: 11 });
         let schedule = |name| {
-            let Schedule { cohort, triples, rounds } = Schedule::of(Configuration::named(name).unwrap(), &population);
+            let Schedule { cohort, triples, rounds } =
+                Schedule::of(Configuration::named(name).unwrap(), &population);
             (cohort, triples, rounds)
         };
         assert_eq!(schedule("sfpl"), (Cohort::One, 1, 11));

@@ -77,7 +77,7 @@ impl Setting {
     }
 
     /// Whether this is one of the setting's names, in either spelling of "regularisation", or `l2` for it.
-    fn answers_to(&self, key: &str) -> bool {
+    pub fn answers_to(&self, key: &str) -> bool {
         let same = |name: &str| {
             name == key
                 || name.strip_suffix("regularisation").is_some_and(|stem| {
@@ -190,9 +190,9 @@ impl Settings {
         schema: &[Setting],
         given: impl IntoIterator<Item = (&'a str, Value)>,
     ) -> Result<Self, ModelError> {
-        let mut values: BTreeMap<_, _> = schema.iter().map(|s| (s.key, s.default.clone())).collect();
-        let mut renamed = Vec::new();
         let settable = || schema.iter().filter(|setting| !setting.derived);
+        let mut values: BTreeMap<_, _> = settable().map(|s| (s.key, s.default.clone())).collect();
+        let mut renamed = Vec::new();
         for (key, value) in given {
             let Some(setting) = settable().find(|setting| setting.answers_to(key)) else {
                 let keys: Vec<_> = settable().map(|s| s.key).collect();
@@ -344,7 +344,8 @@ mod tests {
 
     #[test]
     fn round_terms_carry_what_devices_need_and_nothing_else() {
-        let toy = Toy { factors: 7, limit: Some(3), gradients: true, user_regularisation: 0.3, ..Toy::default() };
+        let toy =
+            Toy { factors: 7, limit: Some(3), gradients: true, user_regularisation: 0.3, ..Toy::default() };
         let mut spec = toy.to_terms("toy");
         let keys: Vec<&str> = spec.settings.keys().map(String::as_str).collect();
         assert_eq!(keys, ["factors", "gradients", "limit"]);
@@ -352,7 +353,8 @@ mod tests {
         let mut wrong = |key: &str, value: &str| {
             let before = spec.settings.insert(key.to_owned(), value.to_owned());
             let error = Toy::from_terms(&spec).unwrap_err().to_string();
-            before.map_or_else(|| spec.settings.remove(key), |before| spec.settings.insert(key.to_owned(), before));
+            spec.settings.remove(key);
+            spec.settings.extend(before.map(|before| (key.to_owned(), before)));
             error
         };
         assert_eq!(wrong("factors", "900"), "toy: factors = \"900\": expected a whole number from 1 to 512");

@@ -69,7 +69,8 @@ pub(super) fn from_terms(spec: &ModelSpec, schema: &[Setting]) -> Result<Setting
     let mut values: BTreeMap<_, _> = schema.iter().map(|s| (s.key, s.default.clone())).collect();
     let sent = || schema.iter().filter_map(|setting| Some((setting.key, setting.on_device.as_ref()?)));
     for (setting, domain) in sent() {
-        let text = spec.settings.get(setting).ok_or_else(|| TermsError::Missing { model: model(), setting })?;
+        let text =
+            spec.settings.get(setting).ok_or_else(|| TermsError::Missing { model: model(), setting })?;
         let value = parse(domain, text).ok_or_else(|| TermsError::Value {
             model: model(),
             setting,

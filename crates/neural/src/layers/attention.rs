@@ -13,9 +13,9 @@
 use super::linear::Linear;
 use super::softmax::{softmax_row, softmax_row_backward};
 use crate::error::{Result, expect_len, rows_of, setting, size};
+use crate::kernels::kernel;
 use crate::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use crate::{Arithmetic, Layout, Real, Space};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Who looks at what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,18 +63,12 @@ impl<R> AttentionTape<'_, R> {
 
 /// Where the gradients of [`Attention`]'s inputs are added to, if anywhere. In self-attention the two are parts of one
 /// gradient: add the second to the first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AttentionGradients<'g, R> {
     /// Of the queries.
     pub queries: Option<&'g mut [R]>,
     /// Of the source.
     pub source: Option<&'g mut [R]>,
-}
-
-impl<R> Default for AttentionGradients<'_, R> {
-    fn default() -> Self {
-        Self { queries: None, source: None }
-    }
 }
 
 /// The gradients of what an [`Attention`] gives.
@@ -120,8 +114,7 @@ impl Attention {
 
     /// Values that forward and backward together take from the arena.
     pub fn space(&self, batch: usize, queries: usize, source: usize) -> usize {
-        let rows =
-            queries.saturating_mul(5).saturating_add(source.saturating_mul(4)).saturating_mul(self.width);
+        let rows = queries.saturating_mul(5).saturating_add(source.saturating_mul(4)).saturating_mul(self.width);
         let weights = queries.saturating_mul(source).saturating_mul(self.heads);
         let scores = queries.saturating_mul(source);
         batch.saturating_mul(rows.saturating_add(weights)).saturating_add(scores)
@@ -145,14 +138,14 @@ impl Attention {
         let v = self.value.forward(parameters, source, space)?;
         let scores = size("attention weights", &[batch, self.heads, shape.queries, shape.source])?;
         let (weights, context) = (space.zeros(scores)?, space.zeros(x.len())?);
-        for place in self.places(shape) {
-            let p = &mut weights[place.scores..][..shape.scores()];
-            let queries = self.head(q, place.queries, shape.queries)?;
-            let keys = self.head(k, place.source, shape.source)?;
+        for at in self.head_offsets(shape) {
+            let p = &mut weights[at.scores..][..shape.scores()];
+            let queries = self.head(q, at.queries, shape.queries)?;
+            let keys = self.head(k, at.source, shape.source)?;
             add_product_by_transposed(self.arithmetic, queries, keys, MatrixMut::new(p, shape.source)?)?;
-            simd_dispatch(Normalise { p, shape, mask: self.mask, scale: self.scale() });
-            let values = self.head(v, place.source, shape.source)?;
-            let into = self.head_mut(context, place.queries, shape.queries)?;
+            normalise(p, shape, self.mask, self.scale());
+            let values = self.head(v, at.source, shape.source)?;
+            let into = self.head_mut(context, at.queries, shape.queries)?;
             add_product(self.arithmetic, Matrix::new(p, shape.source)?, values, into)?;
         }
         let output = self.output.forward(parameters, context, space)?;
@@ -179,18 +172,15 @@ impl Attention {
         let mut space = space.scratch();
         let dcontext = space.zeros(tape.x.len())?;
         self.output.backward(parameters, tape.context, dy.output, gradients, Some(dcontext))?;
-        let mut d = Projections {
-            q: space.zeros(tape.q.len())?,
-            k: space.zeros(tape.k.len())?,
-            v: space.zeros(tape.v.len())?,
-        };
+        let mut d =
+            Projections { q: space.zeros(tape.q.len())?, k: space.zeros(tape.k.len())?, v: space.zeros(tape.v.len())? };
         let scores = space.take(tape.shape.scores())?;
-        for place in self.places(tape.shape) {
+        for at in self.head_offsets(tape.shape) {
             match dy.weights {
-                Some(weights) => scores.copy_from_slice(&weights[place.scores..][..tape.shape.scores()]),
+                Some(weights) => scores.copy_from_slice(&weights[at.scores..][..tape.shape.scores()]),
                 None => scores.fill(R::ZERO),
             }
-            self.head_backward(tape, place, dcontext, &mut d, scores)?;
+            self.head_backward(tape, at, dcontext, &mut d, scores)?;
         }
         let AttentionGradients { queries, mut source } = into;
         self.query.backward(parameters, tape.x, d.q, gradients, queries)?;
@@ -202,24 +192,24 @@ impl Attention {
     fn head_backward<R: Real>(
         &self,
         tape: &AttentionTape<'_, R>,
-        place: Place,
+        at: HeadOffsets,
         dcontext: &[R],
         d: &mut Projections<'_, R>,
         scores: &mut [R],
     ) -> Result<()> {
         let (shape, arithmetic) = (tape.shape, self.arithmetic);
-        let p = &tape.weights[place.scores..][..shape.scores()];
-        let dcontext = self.head(dcontext, place.queries, shape.queries)?;
-        let dv = self.head_mut(d.v, place.source, shape.source)?;
+        let p = &tape.weights[at.scores..][..shape.scores()];
+        let dcontext = self.head(dcontext, at.queries, shape.queries)?;
+        let dv = self.head_mut(d.v, at.source, shape.source)?;
         add_transposed_product(arithmetic, Matrix::new(p, shape.source)?, dcontext, dv)?;
-        let values = self.head(tape.v, place.source, shape.source)?;
+        let values = self.head(tape.v, at.source, shape.source)?;
         add_product_by_transposed(arithmetic, dcontext, values, MatrixMut::new(scores, shape.source)?)?;
-        simd_dispatch(NormaliseBack { p, scores, width: shape.source, scale: self.scale() });
+        normalise_backward(p, scores, shape.source, self.scale());
         let dz = Matrix::new(scores, shape.source)?;
-        let keys = self.head(tape.k, place.source, shape.source)?;
-        add_product(arithmetic, dz, keys, self.head_mut(d.q, place.queries, shape.queries)?)?;
-        let queries = self.head(tape.q, place.queries, shape.queries)?;
-        add_transposed_product(arithmetic, dz, queries, self.head_mut(d.k, place.source, shape.source)?)
+        let keys = self.head(tape.k, at.source, shape.source)?;
+        add_product(arithmetic, dz, keys, self.head_mut(d.q, at.queries, shape.queries)?)?;
+        let queries = self.head(tape.q, at.queries, shape.queries)?;
+        add_transposed_product(arithmetic, dz, queries, self.head_mut(d.k, at.source, shape.source)?)
     }
 
     fn shape(&self, queries: usize, source: usize, batch: usize) -> Result<Shape> {
@@ -233,10 +223,7 @@ impl Attention {
             source: steps("source of attention", source)?,
         };
         if self.mask == Mask::Causal && shape.queries != shape.source {
-            return Err(setting(format!(
-                "causal attention: {} steps cannot look at {}",
-                shape.queries, shape.source
-            )));
+            return Err(setting(format!("causal attention: {} steps cannot look at {}", shape.queries, shape.source)));
         }
         Ok(shape)
     }
@@ -246,12 +233,12 @@ impl Attention {
     }
 
     /// Every head of every sequence.
-    fn places(&self, shape: Shape) -> impl Iterator<Item = Place> + use<> {
+    fn head_offsets(&self, shape: Shape) -> impl Iterator<Item = HeadOffsets> + use<> {
         let (heads, width) = (self.heads, self.width);
         (0..shape.batch * heads).map(move |n| {
             let (b, head) = (n / heads, n % heads);
             let column = head * (width / heads);
-            Place {
+            HeadOffsets {
                 scores: n * shape.scores(),
                 queries: b * shape.queries * width + column,
                 source: b * shape.source * width + column,
@@ -264,12 +251,7 @@ impl Attention {
         Matrix::strided(&values[start..], steps, self.width / self.heads, self.width)
     }
 
-    fn head_mut<'v, R: Real>(
-        &self,
-        values: &'v mut [R],
-        start: usize,
-        steps: usize,
-    ) -> Result<MatrixMut<'v, R>> {
+    fn head_mut<'v, R: Real>(&self, values: &'v mut [R], start: usize, steps: usize) -> Result<MatrixMut<'v, R>> {
         MatrixMut::strided(&mut values[start..], steps, self.width / self.heads, self.width)
     }
 }
@@ -283,7 +265,7 @@ impl Shape {
 
 /// Where a head of a sequence starts in the weights, in arrays like the queries, and in arrays like the source.
 #[derive(Clone, Copy)]
-struct Place {
+struct HeadOffsets {
     scores: usize,
     queries: usize,
     source: usize,
@@ -296,44 +278,24 @@ struct Projections<'s, R> {
     v: &'s mut [R],
 }
 
-struct Normalise<'s, R> {
-    p: &'s mut [R],
-    shape: Shape,
-    mask: Mask,
-    scale: R,
-}
-
-impl<R: Real> SimdKernel for Normalise<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (t, row) in self.p.chunks_exact_mut(self.shape.source).enumerate() {
-            let seen = if self.mask == Mask::Causal { t + 1 } else { row.len() };
+kernel! {
+    fn normalise<'s, R>(p: &'s mut [R], shape: Shape, mask: Mask, scale: R) {
+        for (t, row) in p.chunks_exact_mut(shape.source).enumerate() {
+            let seen = if mask == Mask::Causal { t + 1 } else { row.len() };
             let (seen, unseen) = row.split_at_mut(seen);
-            seen.iter_mut().for_each(|score| *score *= self.scale);
+            seen.iter_mut().for_each(|score| *score *= scale);
             softmax_row(seen);
             unseen.fill(R::ZERO);
         }
     }
 }
 
-struct NormaliseBack<'s, R> {
-    p: &'s [R],
-    scores: &'s mut [R],
-    width: usize,
-    scale: R,
-}
-
-impl<R: Real> SimdKernel for NormaliseBack<'_, R> {
-    type Output = ();
-
+kernel! {
     /// What is masked has p = 0, and so no gradient.
-    #[inline(always)]
-    fn run(self) {
-        for (p, row) in self.p.chunks_exact(self.width).zip(self.scores.chunks_exact_mut(self.width)) {
+    fn normalise_backward<'s, R>(p: &'s [R], scores: &'s mut [R], width: usize, scale: R) {
+        for (p, row) in p.chunks_exact(width).zip(scores.chunks_exact_mut(width)) {
             softmax_row_backward(p, row);
-            row.iter_mut().for_each(|gradient| *gradient *= self.scale);
+            row.iter_mut().for_each(|gradient| *gradient *= scale);
         }
     }
 }

@@ -13,8 +13,8 @@
 //! statistics of one sample are therefore [an error](crate::NeuralError::BatchOfOne). What works is to normalise by the
 //! running statistics, which are part of the flat buffer and so of the shared model, and to let every device say
 //! what it saw: x as its mean and (x - running m)^2 as its variance. Both are unbiased, so their mean over a cohort
-//! is what a batch of that cohort would have shown. [`BatchNorm::track`] moves the running statistics at once, for local models
-//! that are averaged; [`BatchNorm::pull`] puts the distance to them where their gradients would be, for strategies that average
+//! is what a batch of that cohort would have shown. [`BatchNorm::update_running`] moves the running statistics at once, for local models
+//! that are averaged; [`BatchNorm::add_running_gradient`] puts the distance to them where their gradients would be, for strategies that average
 //! gradients.
 
 use super::layer_norm::{EPSILON, add_scale_and_shift};
@@ -161,16 +161,14 @@ impl BatchNorm {
     ///
     /// # Errors
     /// If the buffer is not this layer's, or the tape another's.
-    pub fn track<R: Real>(
+    pub fn update_running<R: Real>(
         &self,
         parameters: &mut [R],
         tape: &BatchNormTape<'_, R>,
         momentum: f64,
     ) -> Result<()> {
-        expect_len("statistics of BatchNorm", tape.seen.len(), 2 * self.width)?;
         let momentum = R::of(momentum);
-        let (mean, variance) = tape.seen.split_at(self.width);
-        for (slot, seen) in [(self.mean, mean), (self.variance, variance)] {
+        for (slot, seen) in self.seen(tape)? {
             for (running, &seen) in slot.of_mut(parameters)?.iter_mut().zip(seen) {
                 *running += momentum * (seen - *running);
             }
@@ -178,20 +176,25 @@ impl BatchNorm {
         Ok(())
     }
 
+    /// The running statistics and what a forward saw of each.
+    fn seen<'t, R: Real>(&self, tape: &'t BatchNormTape<'_, R>) -> Result<[(Slot, &'t [R]); 2]> {
+        expect_len("statistics of BatchNorm", tape.seen.len(), 2 * self.width)?;
+        let (mean, variance) = tape.seen.split_at(self.width);
+        Ok([(self.mean, mean), (self.variance, variance)])
+    }
+
     /// Adds (running - seen) where the gradients of the running statistics would be: a step of rate r then moves them by r
     /// towards what was seen, and gradients averaged over a cohort move them towards what the cohort saw.
     ///
     /// # Errors
     /// If a buffer is not this layer's, or the tape another's.
-    pub fn pull<R: Real>(
+    pub fn add_running_gradient<R: Real>(
         &self,
         parameters: &[R],
         tape: &BatchNormTape<'_, R>,
         gradients: &mut [R],
     ) -> Result<()> {
-        expect_len("statistics of BatchNorm", tape.seen.len(), 2 * self.width)?;
-        let (mean, variance) = tape.seen.split_at(self.width);
-        for (slot, seen) in [(self.mean, mean), (self.variance, variance)] {
+        for (slot, seen) in self.seen(tape)? {
             let running = slot.of(parameters)?;
             for ((gradient, &running), &seen) in slot.of_mut(gradients)?.iter_mut().zip(running).zip(seen) {
                 *gradient += running - seen;

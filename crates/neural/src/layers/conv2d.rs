@@ -1,4 +1,4 @@
-//! Convolution over images.
+//! Convolution over images, and over sequences (images of height 1).
 //!
 //! An image is channels x height x width. Its patches make a matrix P with a row for each value of a patch
 //! (channels x kernel) and a column for each position of the output, zeros where a patch hangs over the edge:
@@ -29,6 +29,23 @@ pub struct Conv2dShape {
     pub stride: [usize; 2],
     /// Zeros above and below, left and right.
     pub padding: [usize; 2],
+}
+
+/// The shape of a convolution over sequences, [`Conv2d::over_sequences`]. A sequence is channels x length, as in PyTorch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv1dShape {
+    /// Channels of an input.
+    pub channels: usize,
+    /// Its length.
+    pub length: usize,
+    /// Channels of the output.
+    pub filters: usize,
+    /// Length of a patch.
+    pub kernel: usize,
+    /// Steps between patches.
+    pub stride: usize,
+    /// Zeros before and after.
+    pub padding: usize,
 }
 
 /// Convolution of images of one size.
@@ -63,12 +80,25 @@ impl Conv2d {
         Self::with_weight(layout, name, shape, &[shape.filters, shape.channels, height, width])
     }
 
-    pub(crate) fn with_weight(
-        layout: &mut Layout,
-        name: &str,
-        shape: Conv2dShape,
-        weight: &[usize],
-    ) -> Result<Self> {
+    /// A convolution over sequences. Adds `name.weight` (filters x channels x kernel) and `name.bias` to a layout, uniform
+    /// within 1 / sqrt(channels * kernel).
+    ///
+    /// # Errors
+    /// If a size is 0, a patch does not fit into the sequence, or the name is taken.
+    pub fn over_sequences(layout: &mut Layout, name: &str, shape: Conv1dShape) -> Result<Self> {
+        let Conv1dShape { channels, length, filters, kernel, stride, padding } = shape;
+        let flat = Conv2dShape {
+            channels,
+            image: [1, length],
+            filters,
+            kernel: [1, kernel],
+            stride: [1, stride],
+            padding: [0, padding],
+        };
+        Self::with_weight(layout, name, flat, &[filters, channels, kernel])
+    }
+
+    fn with_weight(layout: &mut Layout, name: &str, shape: Conv2dShape, weight: &[usize]) -> Result<Self> {
         let [height, width] = shape.image;
         size("image", &[shape.channels, height, width])?;
         let patch = size("patch", &[shape.channels, shape.kernel[0], shape.kernel[1]])?;
@@ -119,12 +149,7 @@ impl Conv2d {
     ///
     /// # Errors
     /// If x is not whole images, or the arena or the parameters are too small.
-    pub fn forward<'a, R: Real>(
-        &self,
-        parameters: &[R],
-        x: &[R],
-        space: &mut Space<'a, R>,
-    ) -> Result<&'a mut [R]> {
+    pub fn forward<'a, R: Real>(&self, parameters: &[R], x: &[R], space: &mut Space<'a, R>) -> Result<&'a mut [R]> {
         let batch = rows_of("input of a convolution", x.len(), self.inputs())?;
         let weight = Matrix::new(self.weight.of(parameters)?, self.patch())?;
         let bias = self.bias.of(parameters)?;
@@ -136,8 +161,7 @@ impl Conv2d {
                 y.fill(bias);
             }
             self.gather(x, patches);
-            let (patches, y) =
-                (Matrix::new(patches, self.positions())?, MatrixMut::new(y, self.positions())?);
+            let (patches, y) = (Matrix::new(patches, self.positions())?, MatrixMut::new(y, self.positions())?);
             add_product(self.arithmetic, weight, patches, y)?;
         }
         Ok(y)
@@ -184,13 +208,7 @@ impl Conv2d {
         Ok(())
     }
 
-    fn add_input<R: Real>(
-        &self,
-        parameters: &[R],
-        dy: &[R],
-        dx: &mut [R],
-        space: &mut Space<'_, R>,
-    ) -> Result<()> {
+    fn add_input<R: Real>(&self, parameters: &[R], dy: &[R], dx: &mut [R], space: &mut Space<'_, R>) -> Result<()> {
         let dpatches = space.zeros(self.patch() * self.positions())?;
         let weight = Matrix::new(self.weight.of(parameters)?, self.patch())?;
         let into = MatrixMut::new(dpatches, self.positions())?;
@@ -208,9 +226,7 @@ impl Conv2d {
             if stride == 1 {
                 into.copy_from_slice(&image[run.image..][..run.len]);
             } else {
-                into.iter_mut()
-                    .zip(image[run.image..].iter().step_by(stride))
-                    .for_each(|(to, &from)| *to = from);
+                into.iter_mut().zip(image[run.image..].iter().step_by(stride)).for_each(|(to, &from)| *to = from);
             }
         });
     }

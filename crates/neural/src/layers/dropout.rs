@@ -32,28 +32,19 @@ impl Dropout {
     ///
     /// # Errors
     /// If the arena has not as many values left as x.
-    pub fn forward<'a, R: Real>(
-        &self,
-        x: &mut [R],
-        rng: &mut Rng,
-        space: &mut Space<'a, R>,
-    ) -> Result<&'a mut [R]> {
+    pub fn forward<'a, R: Real>(&self, x: &mut [R], rng: &mut Rng, space: &mut Space<'a, R>) -> Result<&'a mut [R]> {
         let mask = space.take(x.len())?;
-        self.draw(mask, rng);
-        self.backward(mask, x)?;
-        Ok(mask)
-    }
-
-    /// Two values a draw: 32 bits decide each.
-    fn draw<R: Real>(&self, mask: &mut [R], rng: &mut Rng) {
         let threshold = (self.probability * 4_294_967_296.0) as u64;
         let kept = R::of(1.0 / (1.0 - self.probability));
+        // Two values a draw: 32 bits decide each.
         for pair in mask.chunks_mut(2) {
             let bits = rng.next_u64();
             for (value, bits) in pair.iter_mut().zip([bits >> 32, bits & 0xFFFF_FFFF]) {
                 *value = if bits < threshold { R::ZERO } else { kept };
             }
         }
+        self.backward(mask, x)?;
+        Ok(mask)
     }
 
     /// Replaces dy by dx, given what forward returned.

@@ -72,12 +72,7 @@ impl Embedding {
     ///
     /// # Errors
     /// If an index is not in the table or lengths contradict each other.
-    pub fn backward_rows<R: Real>(
-        &self,
-        indices: &[u32],
-        dy: &[R],
-        rows: &mut RowGradients<R>,
-    ) -> Result<()> {
+    pub fn backward_rows<R: Real>(&self, indices: &[u32], dy: &[R], rows: &mut RowGradients<R>) -> Result<()> {
         self.check_gradient(indices, dy)?;
         expect_len("rows of an embedding", rows.table_rows(), self.rows)?;
         for (dy, &index) in dy.chunks_exact(self.width).zip(indices) {
@@ -86,7 +81,7 @@ impl Embedding {
         Ok(())
     }
 
-    /// A place for gradients by rows, with room for so many.
+    /// Row gradients of this table, with capacity for so many rows.
     ///
     /// # Errors
     /// If the table has more rows than a 32-bit index reaches.
@@ -96,15 +91,11 @@ impl Embedding {
 
     fn check(&self, indices: &[u32]) -> Result<()> {
         if indices.is_empty() {
-            return Err(NeuralError::Empty { what: "indices of an embedding" });
+            return Err(NeuralError::Empty("indices of an embedding"));
         }
         match indices.iter().find(|&&index| index as usize >= self.rows) {
             None => Ok(()),
-            Some(&index) => Err(NeuralError::Index {
-                what: "row of an embedding",
-                index: index as usize,
-                below: self.rows,
-            }),
+            Some(&index) => Err(NeuralError::Index("row of an embedding", index as usize, self.rows)),
         }
     }
 

@@ -7,9 +7,8 @@
 //! ```
 
 use crate::error::{Result, expect_len, rows_of};
-use crate::kernels::{dots, sum};
+use crate::kernels::{dots, kernel, sum};
 use crate::{Init, Layout, Real, Role, Slot, Space};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Added to variances, as in PyTorch.
 pub(crate) const EPSILON: f64 = 1e-5;
@@ -60,12 +59,9 @@ impl LayerNorm {
     ) -> Result<LayerNormTape<'a, R>> {
         let rows = rows_of("input of LayerNorm", x.len(), self.width)?;
         let (weight, bias) = (self.weight.of(parameters)?, self.bias.of(parameters)?);
-        let mut tape = LayerNormTape {
-            output: space.take(x.len())?,
-            normalised: space.copy(x)?,
-            scales: space.take(rows)?,
-        };
-        simd_dispatch(Forward { weight, bias, tape: &mut tape });
+        let mut tape =
+            LayerNormTape { output: space.take(x.len())?, normalised: space.copy(x)?, scales: space.take(rows)? };
+        normalise_rows(weight, bias, &mut tape);
         Ok(tape)
     }
 
@@ -85,7 +81,7 @@ impl LayerNorm {
         add_scale_and_shift((self.weight, self.bias), tape.normalised, dy, gradients)?;
         let Some(dx) = dx else { return Ok(()) };
         expect_len("gradient of LayerNorm's input", dx.len(), dy.len())?;
-        simd_dispatch(Back { weight: self.weight.of(parameters)?, tape, dy, dx });
+        add_row_gradients(self.weight.of(parameters)?, tape, dy, dx);
         Ok(())
     }
 }
@@ -112,58 +108,38 @@ pub(crate) fn add_scale_and_shift<R: Real>(
     Ok(())
 }
 
-struct Forward<'s, 'a, R> {
-    weight: &'s [R],
-    bias: &'s [R],
-    tape: &'s mut LayerNormTape<'a, R>,
-}
-
-impl<R: Real> SimdKernel for Forward<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let width = self.weight.len();
+kernel! {
+    fn normalise_rows<'s, 'a, R>(weight: &'s [R], bias: &'s [R], tape: &'s mut LayerNormTape<'a, R>) {
+        let width = weight.len();
         let share = R::of(1.0 / width as f64);
-        let rows = self.tape.normalised.chunks_exact_mut(width).zip(self.tape.output.chunks_exact_mut(width));
-        for ((row, y), scale) in rows.zip(self.tape.scales.iter_mut()) {
+        let rows = tape.normalised.chunks_exact_mut(width).zip(tape.output.chunks_exact_mut(width));
+        for ((row, y), scale) in rows.zip(tape.scales.iter_mut()) {
             let mean = sum(row) * share;
             row.iter_mut().for_each(|value| *value -= mean);
             let [square] = dots(row, [&*row]);
             *scale = R::ONE / R::sqrt(square * share + R::of(EPSILON));
             for k in 0..width {
                 row[k] *= *scale;
-                y[k] = row[k] * self.weight[k] + self.bias[k];
+                y[k] = row[k] * weight[k] + bias[k];
             }
         }
     }
 }
 
-struct Back<'s, 'a, R> {
-    weight: &'s [R],
-    tape: &'s LayerNormTape<'a, R>,
-    dy: &'s [R],
-    dx: &'s mut [R],
-}
-
-impl<R: Real> SimdKernel for Back<'_, '_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let width = self.weight.len();
+kernel! {
+    fn add_row_gradients<'s, 'a, R>(weight: &'s [R], tape: &'s LayerNormTape<'a, R>, dy: &'s [R], dx: &'s mut [R]) {
+        let width = weight.len();
         let share = R::of(1.0 / width as f64);
-        let rows = self.tape.normalised.chunks_exact(width).zip(self.dy.chunks_exact(width));
-        for ((n, dy), (dx, &scale)) in rows.zip(self.dx.chunks_exact_mut(width).zip(self.tape.scales.iter()))
-        {
+        let rows = tape.normalised.chunks_exact(width).zip(dy.chunks_exact(width));
+        for ((n, dy), (dx, &scale)) in rows.zip(dx.chunks_exact_mut(width).zip(tape.scales.iter())) {
             let (mut mean, mut along) = (R::ZERO, R::ZERO);
             for k in 0..width {
-                let q = dy[k] * self.weight[k];
+                let q = dy[k] * weight[k];
                 mean += q * share;
                 along += q * n[k] * share;
             }
             for k in 0..width {
-                dx[k] += scale * (dy[k] * self.weight[k] - mean - n[k] * along);
+                dx[k] += scale * (dy[k] * weight[k] - mean - n[k] * along);
             }
         }
     }

@@ -8,10 +8,9 @@
 //! products, and a multi-hot input changes only the rows of its ones.
 
 use crate::error::{Result, expect_len, rows_of};
-use crate::kernels::{add, add_scaled};
+use crate::kernels::{add, add_scaled, kernel};
 use crate::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use crate::{Arithmetic, Init, Layout, Real, Role, RowGradients, Slot, Space, SparseRows};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// y = x W + b.
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +35,7 @@ impl Linear {
     ///
     /// # Errors
     /// If a size is 0 or the name is taken.
-    pub fn with_init(
-        layout: &mut Layout,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-        init: Init,
-    ) -> Result<Self> {
+    pub fn with_init(layout: &mut Layout, name: &str, inputs: usize, outputs: usize, init: Init) -> Result<Self> {
         let mut linear = Self::without_bias(layout, name, inputs, outputs, init)?;
         linear.bias = Some(layout.add(format!("{name}.bias"), &[outputs], Role::Bias, init)?);
         Ok(linear)
@@ -52,13 +45,7 @@ impl Linear {
     ///
     /// # Errors
     /// If a size is 0 or the name is taken.
-    pub fn without_bias(
-        layout: &mut Layout,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-        init: Init,
-    ) -> Result<Self> {
+    pub fn without_bias(layout: &mut Layout, name: &str, inputs: usize, outputs: usize, init: Init) -> Result<Self> {
         let weight = layout.add(format!("{name}.weight"), &[inputs, outputs], Role::Weight, init)?;
         Ok(Self { weight, bias: None, inputs, outputs, arithmetic: layout.arithmetic() })
     }
@@ -87,12 +74,7 @@ impl Linear {
     ///
     /// # Errors
     /// If x is not whole rows, or the arena or the parameters are too small.
-    pub fn forward<'a, R: Real>(
-        &self,
-        parameters: &[R],
-        x: &[R],
-        space: &mut Space<'a, R>,
-    ) -> Result<&'a mut [R]> {
+    pub fn forward<'a, R: Real>(&self, parameters: &[R], x: &[R], space: &mut Space<'a, R>) -> Result<&'a mut [R]> {
         let batch = rows_of("input of Linear", x.len(), self.inputs)?;
         let y = self.biased(parameters, batch, space)?;
         self.add_rows(parameters, Matrix::new(x, self.inputs)?, MatrixMut::new(y, self.outputs)?)?;
@@ -100,12 +82,7 @@ impl Linear {
     }
 
     /// Adds x W to rows that hold the bias already.
-    pub(crate) fn add_rows<R: Real>(
-        &self,
-        parameters: &[R],
-        x: Matrix<'_, R>,
-        y: MatrixMut<'_, R>,
-    ) -> Result<()> {
+    pub(crate) fn add_rows<R: Real>(&self, parameters: &[R], x: Matrix<'_, R>, y: MatrixMut<'_, R>) -> Result<()> {
         let weight = Matrix::new(self.weight.of(parameters)?, self.outputs)?;
         add_product(self.arithmetic, x, weight, y)
     }
@@ -122,7 +99,7 @@ impl Linear {
     ) -> Result<&'a mut [R]> {
         expect_len("width of Linear's sparse input", x.width(), self.inputs)?;
         let y = self.biased(parameters, x.rows(), space)?;
-        simd_dispatch(SparseForward { x, weight: self.weight.of(parameters)?, y, outputs: self.outputs });
+        add_sparse_product(x, self.weight.of(parameters)?, y, self.outputs);
         Ok(y)
     }
 
@@ -211,15 +188,10 @@ impl Linear {
     ///
     /// # Errors
     /// If lengths contradict each other.
-    pub fn backward_sparse<R: Real>(
-        &self,
-        x: &SparseRows<'_, R>,
-        dy: &[R],
-        gradients: &mut [R],
-    ) -> Result<()> {
+    pub fn backward_sparse<R: Real>(&self, x: &SparseRows<'_, R>, dy: &[R], gradients: &mut [R]) -> Result<()> {
         let dy = self.sparse_gradient(x, dy)?;
         let weight = self.weight.of_mut(gradients)?;
-        simd_dispatch(SparseBackward { x, dy, weight, outputs: self.outputs });
+        add_sparse_gradient(x, dy, weight, self.outputs);
         self.add_bias_gradient(dy, gradients)
     }
 
@@ -251,41 +223,21 @@ impl Linear {
     }
 }
 
-struct SparseForward<'s, R> {
-    x: &'s SparseRows<'s, R>,
-    weight: &'s [R],
-    y: &'s mut [R],
-    outputs: usize,
-}
-
-impl<R: Real> SimdKernel for SparseForward<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (r, y) in self.y.chunks_exact_mut(self.outputs).enumerate() {
-            for (column, value) in self.x.row(r) {
-                add_scaled(y, [value], [&self.weight[column * self.outputs..][..self.outputs]]);
+kernel! {
+    fn add_sparse_product<'s, R>(x: &'s SparseRows<'s, R>, weight: &'s [R], y: &'s mut [R], outputs: usize) {
+        for (r, y) in y.chunks_exact_mut(outputs).enumerate() {
+            for (column, value) in x.row(r) {
+                add_scaled(y, [value], [&weight[column * outputs..][..outputs]]);
             }
         }
     }
 }
 
-struct SparseBackward<'s, R> {
-    x: &'s SparseRows<'s, R>,
-    dy: Matrix<'s, R>,
-    weight: &'s mut [R],
-    outputs: usize,
-}
-
-impl<R: Real> SimdKernel for SparseBackward<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (r, dy) in self.dy.iter_rows().enumerate() {
-            for (column, value) in self.x.row(r) {
-                add_scaled(&mut self.weight[column * self.outputs..][..self.outputs], [value], [dy]);
+kernel! {
+    fn add_sparse_gradient<'s, R>(x: &'s SparseRows<'s, R>, dy: Matrix<'s, R>, weight: &'s mut [R], outputs: usize) {
+        for (r, dy) in dy.iter_rows().enumerate() {
+            for (column, value) in x.row(r) {
+                add_scaled(&mut weight[column * outputs..][..outputs], [value], [dy]);
             }
         }
     }

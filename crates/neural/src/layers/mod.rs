@@ -6,16 +6,12 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod batch_norm;
-pub(crate) mod conv1d;
 pub(crate) mod conv2d;
 pub(crate) mod dropout;
 pub(crate) mod embedding;
-pub(crate) mod gru;
 pub(crate) mod layer_norm;
 pub(crate) mod linear;
-pub(crate) mod lstm;
 pub(crate) mod pool;
 pub(crate) mod quantiser;
 pub(crate) mod recurrent;
-pub(crate) mod rnn;
 pub(crate) mod softmax;

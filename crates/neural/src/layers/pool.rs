@@ -4,11 +4,11 @@
 //! max    y = the largest of a window     dx of the first largest += dy
 //! mean   y = the mean of a window        dx of each += dy / size of the window
 //! ```
-//! Windows lie wholly inside the image; what is left over at the right and below is not looked at.
+//! Windows lie wholly inside the image; the remainder at the right and below is ignored.
 
 use crate::error::{Result, expect_len, rows_of, setting, size};
+use crate::kernels::kernel;
 use crate::{Real, Space};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// How a window becomes one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +86,13 @@ impl Pool {
         let scale = self.scale();
         for (x, y) in x.chunks_exact(self.inputs()).zip(y.chunks_exact_mut(self.outputs())) {
             if self.halves() {
-                simd_dispatch(LargestOfFour { x, y, width: self.shape.image[1] });
+                largest_of_four(x, y, self.shape.image[1]);
                 continue;
             }
             self.for_each_window(|n, start| {
                 y[n] = match self.pooling {
-                    Pooling::Max => x[self.place_of_largest(x, start)],
-                    Pooling::Mean => self.window(start).map(|place| x[place]).sum::<R>() * scale,
+                    Pooling::Max => x[self.index_of_largest(x, start)],
+                    Pooling::Mean => self.window(start).map(|index| x[index]).sum::<R>() * scale,
                 };
             });
         }
@@ -111,12 +111,12 @@ impl Pool {
         let images = x.chunks_exact(self.inputs()).zip(dx.chunks_exact_mut(self.inputs()));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(self.outputs())) {
             if self.halves() {
-                simd_dispatch(BackToLargestOfFour { x, dy, dx, width: self.shape.image[1] });
+                back_to_largest_of_four(x, dy, dx, self.shape.image[1]);
                 continue;
             }
             self.for_each_window(|n, start| match self.pooling {
-                Pooling::Max => dx[self.place_of_largest(x, start)] += dy[n],
-                Pooling::Mean => self.window(start).for_each(|place| dx[place] += dy[n] * scale),
+                Pooling::Max => dx[self.index_of_largest(x, start)] += dy[n],
+                Pooling::Mean => self.window(start).for_each(|index| dx[index] += dy[n] * scale),
             });
         }
         Ok(())
@@ -125,16 +125,14 @@ impl Pool {
     /// Whether this is the commonest pooling, which has loops of its own: the largest of two by two, and nothing left over.
     fn halves(&self) -> bool {
         let PoolShape { image, window, stride, .. } = self.shape;
-        self.pooling == Pooling::Max
-            && [window, stride] == [[2; 2]; 2]
-            && image.iter().all(|side| side % 2 == 0)
+        self.pooling == Pooling::Max && [window, stride] == [[2; 2]; 2] && image.iter().all(|side| side % 2 == 0)
     }
 
     fn scale<R: Real>(&self) -> R {
         R::of(1.0 / (self.shape.window[0] * self.shape.window[1]) as f64)
     }
 
-    /// Calls with the place in the output and where in the image its window starts.
+    /// Calls with the index in the output and where in the image its window starts.
     #[inline(always)]
     fn for_each_window(&self, mut call: impl FnMut(usize, usize)) {
         let PoolShape { channels, image: [height, width], stride, .. } = self.shape;
@@ -157,19 +155,18 @@ impl Pool {
 
     /// The first largest value, or the first that is not a number.
     #[inline(always)]
-    fn place_of_largest<R: Real>(&self, x: &[R], start: usize) -> usize {
+    fn index_of_largest<R: Real>(&self, x: &[R], start: usize) -> usize {
         let mut best = start;
-        for place in self.window(start) {
-            let beats = x[place] > x[best] || R::is_nan(x[place]);
-            if beats && !R::is_nan(x[best]) {
-                best = place;
+        for index in self.window(start) {
+            if beats(x[index], x[best]) {
+                best = index;
             }
         }
         best
     }
 }
 
-/// Whether b takes the place of a: it is larger, or the first that is not a number.
+/// Whether b replaces a: it is larger, or the first that is not a number.
 #[inline(always)]
 fn beats<R: Real>(b: R, a: R) -> bool {
     (b > a || R::is_nan(b)) && !R::is_nan(a)
@@ -180,19 +177,9 @@ fn larger<R: Real>(a: R, b: R) -> R {
     if beats(b, a) { b } else { a }
 }
 
-/// Two by two values each become one.
-struct LargestOfFour<'s, R> {
-    x: &'s [R],
-    y: &'s mut [R],
-    width: usize,
-}
-
-impl<R: Real> SimdKernel for LargestOfFour<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { x, y, width } = self;
+kernel! {
+    /// Two by two values each become one.
+    fn largest_of_four<'s, R>(x: &'s [R], y: &'s mut [R], width: usize) {
         for (x, y) in x.chunks_exact(2 * width).zip(y.chunks_exact_mut(width / 2)) {
             let (above, below) = x.split_at(width);
             let pairs = above.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
@@ -203,26 +190,15 @@ impl<R: Real> SimdKernel for LargestOfFour<'_, R> {
     }
 }
 
-/// Each gradient goes to the largest of its four.
-struct BackToLargestOfFour<'s, R> {
-    x: &'s [R],
-    dy: &'s [R],
-    dx: &'s mut [R],
-    width: usize,
-}
-
-impl<R: Real> SimdKernel for BackToLargestOfFour<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { x, dy, dx, width } = self;
+kernel! {
+    /// Each gradient goes to the largest of its four.
+    fn back_to_largest_of_four<'s, R>(x: &'s [R], dy: &'s [R], dx: &'s mut [R], width: usize) {
         let images = x.chunks_exact(2 * width).zip(dx.chunks_exact_mut(2 * width));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(width / 2)) {
             let ((above, below), (dx_above, dx_below)) = (x.split_at(width), dx.split_at_mut(width));
             let values = above.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
-            let places = dx_above.as_chunks_mut::<2>().0.iter_mut().zip(dx_below.as_chunks_mut::<2>().0);
-            for ((&dy, ([a, b], [c, d])), (above, below)) in dy.iter().zip(values).zip(places) {
+            let targets = dx_above.as_chunks_mut::<2>().0.iter_mut().zip(dx_below.as_chunks_mut::<2>().0);
+            for ((&dy, ([a, b], [c, d])), (above, below)) in dy.iter().zip(values).zip(targets) {
                 let (right, right_below) = (beats(*b, *a), beats(*d, *c));
                 let lower = beats(larger(*c, *d), larger(*a, *b));
                 let part = |here: bool| if here { dy } else { R::ZERO };
@@ -242,7 +218,7 @@ mod tests {
     use sottovoce_core::Rng;
 
     #[test]
-    fn two_by_two_is_as_any_other_window() {
+    fn two_by_two_kernel_agrees_with_the_general_one() {
         let shape = PoolShape { channels: 2, image: [4, 6], window: [2; 2], stride: [2; 2] };
         let pool = Pool::new(Pooling::Max, shape).unwrap();
         let mut rng = Rng::new(3);
@@ -257,9 +233,9 @@ mod tests {
         let (mut expected, mut back) = (vec![0.0; 24], vec![0.5; 96]);
         for (image, x) in x.chunks_exact(48).enumerate() {
             pool.for_each_window(|n, start| {
-                let place = pool.place_of_largest(x, start);
-                expected[image * 12 + n] = x[place];
-                back[image * 48 + place] += dy[image * 12 + n];
+                let index = pool.index_of_largest(x, start);
+                expected[image * 12 + n] = x[index];
+                back[image * 48 + index] += dy[image * 12 + n];
             });
         }
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();

@@ -8,8 +8,8 @@
 //! The quantised row's gradient dy passes straight through to z, because the choice of a code has none.
 
 use crate::error::{Result, expect_len, rows_of};
+use crate::kernels::kernel;
 use crate::{Init, Layout, Real, Role, Slot, Space};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// Replaces vectors by the nearest of a codebook.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Quantiser {
         let mut distance = 0.0;
         let pairs = z.chunks_exact(self.width).zip(output.chunks_exact_mut(self.width));
         for ((z, output), code) in pairs.zip(codes.iter_mut()) {
-            let (nearest, far) = simd_dispatch(Nearest { z, codebook });
+            let (nearest, far) = nearest(z, codebook);
             *code = nearest as u32;
             distance += R::to_f64(far);
             output.copy_from_slice(&codebook[nearest * self.width..][..self.width]);
@@ -104,24 +104,12 @@ impl Quantiser {
     }
 }
 
-struct Nearest<'s, R> {
-    z: &'s [R],
-    codebook: &'s [R],
-}
-
-impl<R: Real> SimdKernel for Nearest<'_, R> {
-    type Output = (usize, R);
-
-    #[inline(always)]
-    fn run(self) -> (usize, R) {
+kernel! {
+    fn nearest<'s, R>(z: &'s [R], codebook: &'s [R]) -> (usize, R) {
         let distance = |code: &[R]| {
-            self.z
-                .iter()
-                .zip(code)
-                .map(|(&z, &e)| (z - e) * (z - e))
-                .fold(R::ZERO, |sum, square| sum + square)
+            z.iter().zip(code).map(|(&z, &e)| (z - e) * (z - e)).fold(R::ZERO, |sum, square| sum + square)
         };
-        let mut codes = self.codebook.chunks_exact(self.z.len()).map(distance).enumerate();
+        let mut codes = codebook.chunks_exact(z.len()).map(distance).enumerate();
         let first = codes.next().unwrap_or((0, R::ZERO));
         codes.fold(first, |best, code| if code.1 < best.1 { code } else { best })
     }

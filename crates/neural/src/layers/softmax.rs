@@ -6,8 +6,7 @@
 
 use crate::Real;
 use crate::error::{Result, expect_len, rows_of};
-use crate::kernels::{dots, largest, sum};
-use sottovoce_core::{SimdKernel, simd_dispatch};
+use crate::kernels::{dots, kernel, largest, sum};
 
 /// Replaces each row of this width by its softmax.
 ///
@@ -15,18 +14,13 @@ use sottovoce_core::{SimdKernel, simd_dispatch};
 /// If the values are not whole rows.
 pub fn softmax<R: Real>(values: &mut [R], width: usize) -> Result<()> {
     rows_of("input of softmax", values.len(), width)?;
-    simd_dispatch(Rows(values, width));
+    softmax_rows(values, width);
     Ok(())
 }
 
-struct Rows<'v, R>(&'v mut [R], usize);
-
-impl<R: Real> SimdKernel for Rows<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        self.0.chunks_exact_mut(self.1).for_each(softmax_row);
+kernel! {
+    fn softmax_rows<'v, R>(values: &'v mut [R], width: usize) {
+        values.chunks_exact_mut(width).for_each(softmax_row);
     }
 }
 

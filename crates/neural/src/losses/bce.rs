@@ -7,9 +7,8 @@
 
 use super::expect_gradient;
 use crate::error::{Result, expect_len, rows_of};
-use crate::kernels::LogProduct;
+use crate::kernels::{LogProduct, kernel};
 use crate::{Real, SparseRows};
-use sottovoce_core::{SimdKernel, simd_dispatch};
 
 /// `factor *` the sum of binary cross-entropies of logits x and targets t within [0, 1].
 ///
@@ -20,7 +19,7 @@ pub fn bce_with_logits<R: Real>(x: &[R], targets: &[R], factor: f64, dx: Option<
     rows_of("logits", x.len(), 1)?;
     expect_len("targets", targets.len(), x.len())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
-    let mut sum = simd_dispatch(Softplus { x, factor: R::of(factor), dx: dx.as_deref_mut() });
+    let mut sum = sum_softplus(x, R::of(factor), dx.as_deref_mut());
     for (&x, &target) in x.iter().zip(targets) {
         sum -= R::to_f64(x * target);
     }
@@ -47,42 +46,33 @@ pub fn bce_with_logits_sparse<R: Real>(
     let width = targets.width();
     expect_len("rows of logits", rows_of("logits", x.len(), width)?, targets.rows())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
-    let mut sum = simd_dispatch(Softplus { x, factor: R::of(factor), dx: dx.as_deref_mut() });
+    let mut sum = sum_softplus(x, R::of(factor), dx.as_deref_mut());
     for row in 0..targets.rows() {
         for (column, target) in targets.row(row) {
-            let place = row * width + column;
-            sum -= R::to_f64(x[place] * target);
+            let index = row * width + column;
+            sum -= R::to_f64(x[index] * target);
             if let Some(dx) = &mut dx {
-                dx[place] -= R::of(factor) * target;
+                dx[index] -= R::of(factor) * target;
             }
         }
     }
     Ok(factor * sum)
 }
 
-/// The sum of softplus(x); adds `factor * sigma(x)` to the gradient.
-struct Softplus<'s, R> {
-    x: &'s [R],
-    factor: R,
-    dx: Option<&'s mut [R]>,
-}
-
-impl<R: Real> SimdKernel for Softplus<'_, R> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn run(self) -> f64 {
+kernel! {
+    /// The sum of softplus(x); adds `factor * sigma(x)` to the gradient.
+    fn sum_softplus<'s, R>(x: &'s [R], factor: R, dx: Option<&'s mut [R]>) -> f64 {
         let (mut positive, mut product) = ([0.0; 8], LogProduct::new());
         let mut none = [R::ZERO; 0];
-        let dx = self.dx.unwrap_or(&mut none);
-        let (blocks, rest) = self.x.as_chunks::<8>();
+        let dx = dx.unwrap_or(&mut none);
+        let (blocks, rest) = x.as_chunks::<8>();
         let (dx_blocks, dx_rest) = dx.as_chunks_mut::<8>();
         let mut dx_blocks = dx_blocks.iter_mut();
         for x in blocks {
             let sigma = softplus(x, &mut positive, &mut product);
             if let Some(dx) = dx_blocks.next() {
                 for lane in 0..8 {
-                    dx[lane] += self.factor * sigma[lane];
+                    dx[lane] += factor * sigma[lane];
                 }
             }
         }
@@ -92,7 +82,7 @@ impl<R: Real> SimdKernel for Softplus<'_, R> {
             x[..rest.len()].copy_from_slice(rest);
             let sigma = softplus(&x, &mut positive, &mut product);
             for (dx, sigma) in dx_rest.iter_mut().zip(sigma) {
-                *dx += self.factor * sigma;
+                *dx += factor * sigma;
             }
         }
         positive.iter().sum::<f64>() + product.logarithm()

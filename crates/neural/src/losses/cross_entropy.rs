@@ -8,9 +8,9 @@
 
 use super::expect_gradient;
 use crate::error::{Result, expect_len, rows_of};
-use crate::kernels::largest;
+use crate::kernels::{kernel, largest};
 use crate::{NeuralError, Real, SparseRows};
-use sottovoce_core::{SimdKernel, math, simd_dispatch};
+use sottovoce_core::math;
 
 /// `factor *` the sum over rows of logits of the cross-entropy with one class each.
 ///
@@ -26,35 +26,36 @@ pub fn cross_entropy<R: Real>(
     expect_len("classes", classes.len(), rows_of("logits", x.len(), width)?)?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
     if let Some(&class) = classes.iter().find(|&&class| class as usize >= width) {
-        return Err(NeuralError::Index { what: "class", index: class as usize, below: width });
+        return Err(NeuralError::Index("class", class as usize, width));
     }
-    let mut sum = 0.0;
-    for (row, (x, &class)) in x.chunks_exact(width).zip(classes).enumerate() {
-        let dx = dx.as_deref_mut().map(|dx| &mut dx[row * width..][..width]);
-        sum += row_loss(x, [(class as usize, R::ONE)].into_iter(), factor, dx);
-    }
-    Ok(factor * sum)
+    Ok(sum_rows(x, width, factor, dx, |row| [(classes[row] as usize, R::ONE)].into_iter()))
 }
 
 /// `factor *` the sum over rows of logits of the cross-entropy with counts.
 ///
 /// # Errors
 /// If the logits are not as many rows of the same width as the counts.
-pub fn multinomial<R: Real>(
-    x: &[R],
-    counts: &SparseRows<'_, R>,
-    factor: f64,
-    mut dx: Option<&mut [R]>,
-) -> Result<f64> {
+pub fn multinomial<R: Real>(x: &[R], counts: &SparseRows<'_, R>, factor: f64, mut dx: Option<&mut [R]>) -> Result<f64> {
     let width = counts.width();
     expect_len("rows of logits", rows_of("logits", x.len(), width)?, counts.rows())?;
     expect_gradient(dx.as_deref_mut(), x.len())?;
+    Ok(sum_rows(x, width, factor, dx, |row| counts.row(row)))
+}
+
+/// `factor *` the sum of the losses of all rows, given each row's counts.
+fn sum_rows<R: Real, C: Iterator<Item = (usize, R)> + Clone>(
+    x: &[R],
+    width: usize,
+    factor: f64,
+    mut dx: Option<&mut [R]>,
+    counts: impl Fn(usize) -> C,
+) -> f64 {
     let mut sum = 0.0;
     for (row, x) in x.chunks_exact(width).enumerate() {
         let dx = dx.as_deref_mut().map(|dx| &mut dx[row * width..][..width]);
-        sum += row_loss(x, counts.row(row), factor, dx);
+        sum += row_loss(x, counts(row), factor, dx);
     }
-    Ok(factor * sum)
+    factor * sum
 }
 
 fn row_loss<R: Real>(
@@ -63,31 +64,25 @@ fn row_loss<R: Real>(
     factor: f64,
     dx: Option<&mut [R]>,
 ) -> f64 {
-    let (most, sum) = simd_dispatch(Exponentials(x));
+    let (most, sum) = exponentials(x);
     let logarithm = R::to_f64(most) + math::ln(R::to_f64(sum));
     let total = counts.clone().map(|(_, count)| count).sum::<R>();
-    let loss =
-        counts.clone().map(|(place, count)| R::to_f64(count) * (logarithm - R::to_f64(x[place]))).sum();
+    let loss = counts.clone().map(|(column, count)| R::to_f64(count) * (logarithm - R::to_f64(x[column]))).sum();
     if let Some(dx) = dx {
         let factor = R::of(factor);
-        simd_dispatch(AddSoftmax { x, most, scale: factor * total / sum, dx });
-        for (place, count) in counts {
-            dx[place] -= factor * count;
+        add_softmax(x, most, factor * total / sum, dx);
+        for (column, count) in counts {
+            dx[column] -= factor * count;
         }
     }
     loss
 }
 
-/// The largest value and the sum of e^(x - largest).
-struct Exponentials<'s, R>(&'s [R]);
-
-impl<R: Real> SimdKernel for Exponentials<'_, R> {
-    type Output = (R, R);
-
-    #[inline(always)]
-    fn run(self) -> (R, R) {
-        let most = largest(self.0);
-        let (blocks, rest) = self.0.as_chunks::<8>();
+kernel! {
+    /// The largest value and the sum of e^(x - largest).
+    fn exponentials<'s, R>(x: &'s [R]) -> (R, R) {
+        let most = largest(x);
+        let (blocks, rest) = x.as_chunks::<8>();
         let mut lanes = [R::ZERO; 8];
         for block in blocks {
             for lane in 0..8 {
@@ -101,21 +96,11 @@ impl<R: Real> SimdKernel for Exponentials<'_, R> {
     }
 }
 
-/// `dx += scale e^(x - most)`.
-struct AddSoftmax<'s, R> {
-    x: &'s [R],
-    most: R,
-    scale: R,
-    dx: &'s mut [R],
-}
-
-impl<R: Real> SimdKernel for AddSoftmax<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (dx, &x) in self.dx.iter_mut().zip(self.x) {
-            *dx += self.scale * R::exp(x - self.most);
+kernel! {
+    /// `dx += scale e^(x - most)`.
+    fn add_softmax<'s, R>(x: &'s [R], most: R, scale: R, dx: &'s mut [R]) {
+        for (dx, &x) in dx.iter_mut().zip(x) {
+            *dx += scale * R::exp(x - most);
         }
     }
 }

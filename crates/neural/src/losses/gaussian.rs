@@ -61,12 +61,7 @@ pub fn sample_gaussian<'a, R: Real>(
 ///
 /// # Errors
 /// If lengths differ.
-pub fn sample_gaussian_backward<R: Real>(
-    deviations: &[R],
-    dz: &[R],
-    dm: &mut [R],
-    dl: &mut [R],
-) -> Result<()> {
+pub fn sample_gaussian_backward<R: Real>(deviations: &[R], dz: &[R], dm: &mut [R], dl: &mut [R]) -> Result<()> {
     expect_len("gradient of a sample", dz.len(), deviations.len())?;
     expect_gradient(Some(&mut *dm), dz.len())?;
     expect_gradient(Some(&mut *dl), dz.len())?;

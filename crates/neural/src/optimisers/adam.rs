@@ -1,24 +1,25 @@
 //! Adam (Kingma and Ba 2015).
 //!
 //! ```text
-//! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p = p - rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+//! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p = p - learning rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 //! ```
-//! Moments below 1e-30 are taken for 0, which no step can tell beside eps: where gradients stay away, moments would else fade
-//! into denormal numbers, with which processors are a hundred times slower.
+//! Moments below 1e-30 are set to 0, which makes no difference beside eps: where gradients are 0, moments would otherwise
+//! decay into denormal numbers, with which processors are a hundred times slower.
 //!
 //! For gradients by rows, only the moments of touched rows move ("lazy Adam"): a step costs what was touched.
 
 use super::{check_table, parts};
 use crate::error::{Result, expect_len, setting};
+use crate::kernels::kernel;
 use crate::{Real, RowGradients, Slot};
-use sottovoce_core::{SimdKernel, math, simd_dispatch};
+use sottovoce_core::math;
 use std::ops::Range;
 
 /// Steps scaled by running moments of the gradient.
 #[derive(Clone, Debug)]
 pub struct Adam<R> {
-    /// Length of a step.
-    pub rate: f64,
+    /// Learning rate.
+    pub learning_rate: f64,
     betas: [f64; 2],
     epsilon: f64,
     steps: u64,
@@ -28,9 +29,9 @@ pub struct Adam<R> {
 
 impl<R: Real> Adam<R> {
     /// The usual constants (0.9, 0.999, 1e-8), for so many parameters.
-    pub fn new(rate: f64, parameters: usize) -> Self {
+    pub fn new(learning_rate: f64, parameters: usize) -> Self {
         let zeros = vec![R::ZERO; parameters];
-        Self { rate, betas: [0.9, 0.999], epsilon: 1e-8, steps: 0, first: zeros.clone(), second: zeros }
+        Self { learning_rate, betas: [0.9, 0.999], epsilon: 1e-8, steps: 0, first: zeros.clone(), second: zeros }
     }
 
     /// Other constants.
@@ -79,7 +80,7 @@ impl<R: Real> Adam<R> {
         expect_len("parameters", parameters.len(), self.first.len())?;
         let (parameters, gradients) = parts(part.clone(), parameters, gradients)?;
         let (first, second) = (&mut self.first[part.clone()], &mut self.second[part]);
-        simd_dispatch(Step { parameters, gradients, first, second, constants });
+        adam_step(parameters, gradients, first, second, constants);
         gradients.fill(R::ZERO);
         Ok(())
     }
@@ -98,7 +99,7 @@ impl<R: Real> Adam<R> {
         for (row, gradients) in rows.iter() {
             let part = row * width..(row + 1) * width;
             let (first, second) = (&mut first[part.clone()], &mut second[part.clone()]);
-            simd_dispatch(Step { parameters: &mut parameters[part], gradients, first, second, constants });
+            adam_step(&mut parameters[part], gradients, first, second, constants);
         }
         rows.clear();
         Ok(())
@@ -112,7 +113,7 @@ impl<R: Real> Adam<R> {
         Ok(Constants {
             keep: self.betas.map(R::of),
             take: self.betas.map(|beta| R::of(1.0 - beta)),
-            rate: R::of(self.rate / unbiased[0]),
+            rate: R::of(self.learning_rate / unbiased[0]),
             scale: R::of(1.0 / unbiased[1].sqrt()),
             epsilon: R::of(self.epsilon),
         })
@@ -129,30 +130,21 @@ fn flushed<R: Real>(x: R, least: R) -> R {
 struct Constants<R> {
     keep: [R; 2],
     take: [R; 2],
-    /// rate / (1 - b1^t).
+    /// learning rate / (1 - b1^t).
     rate: R,
     /// 1 / sqrt(1 - b2^t).
     scale: R,
     epsilon: R,
 }
 
-struct Step<'s, R> {
-    parameters: &'s mut [R],
-    gradients: &'s [R],
-    first: &'s mut [R],
-    second: &'s mut [R],
-    constants: Constants<R>,
-}
-
-impl<R: Real> SimdKernel for Step<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Constants { keep, take, rate, scale, epsilon } = self.constants;
+kernel! {
+    fn adam_step<'s, R>(
+        parameters: &'s mut [R], gradients: &'s [R], first: &'s mut [R], second: &'s mut [R], constants: Constants<R>,
+    ) {
+        let Constants { keep, take, rate, scale, epsilon } = constants;
         let least = R::of(1e-30);
-        let moments = self.first.iter_mut().zip(self.second);
-        for ((p, &g), (m, v)) in self.parameters.iter_mut().zip(self.gradients).zip(moments) {
+        let moments = first.iter_mut().zip(second);
+        for ((p, &g), (m, v)) in parameters.iter_mut().zip(gradients).zip(moments) {
             *m = flushed(keep[0] * *m + take[0] * g, least);
             *v = flushed(keep[1] * *v + take[1] * g * g, least);
             *p -= rate * *m / (R::sqrt(*v) * scale + epsilon);
@@ -165,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_fade_to_zero_and_not_into_denormal_numbers() {
+    fn moments_are_flushed_before_they_become_denormal() {
         let (mut adam, mut parameters) = (Adam::<f32>::new(0.01, 2), [1.0, 2.0]);
         adam.step(&mut parameters, &mut [1e-3, 0.0]).unwrap();
         for _ in 0..1000 {

@@ -15,7 +15,7 @@ fn parts<'b, R>(
 ) -> Result<(&'b mut [R], &'b mut [R])> {
     expect_len("gradients", gradients.len(), parameters.len())?;
     let found = parameters.len();
-    let short = crate::NeuralError::Length { what: "parameters", expected: range.end, found };
+    let short = crate::NeuralError::Length("parameters", range.end, found);
     match (parameters.get_mut(range.clone()), gradients.get_mut(range)) {
         (Some(parameters), Some(gradients)) => Ok((parameters, gradients)),
         _ => Err(short),

@@ -91,19 +91,16 @@ impl AdaptiveClip {
     /// # Errors
     /// If the bytes are not such a state.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DpError> {
-        let wrong = |problem: String| error::DpError::Stored { what: "clipping bound", problem };
+        let wrong = |problem: String| error::DpError::Stored("clipping bound", problem);
         if bytes.len() != Self::BYTES {
             return Err(wrong(format!("{} bytes instead of {}", bytes.len(), Self::BYTES)));
         }
         if &bytes[..4] != MAGIC || bytes[4] != VERSION {
             return Err(wrong("it does not begin as version 1 does".to_owned()));
         }
-        let number = |place: usize| {
-            let mut eight = [0; 8];
-            eight.copy_from_slice(&bytes[5 + 8 * place..13 + 8 * place]);
-            f64::from_le_bytes(eight)
-        };
-        Self::new(number(0), number(1), number(2), number(3)).map_err(|e| wrong(e.to_string()))
+        let mut numbers = bytes[5..].as_chunks::<8>().0.iter().map(|number| f64::from_le_bytes(*number));
+        let mut number = || numbers.next().unwrap_or(f64::NAN);
+        Self::new(number(), number(), number(), number()).map_err(|e| wrong(e.to_string()))
     }
 }
 
@@ -114,7 +111,7 @@ mod tests {
     use crate::dp::noise::Noise as _;
 
     #[test]
-    fn the_bound_finds_the_quantile() {
+    fn bound_converges_to_the_quantile() {
         let mut generator = SecureRng::new([1; 32]);
         let mut adaptive = AdaptiveClip::new(0.1, 0.5, 0.2, 5.0).unwrap();
         // Norms 0.01 .. 5.00: the median is 2.5.
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn votes_are_paid_for_with_more_noise_on_the_update() {
+    fn indicators_are_paid_for_with_update_noise() {
         let adaptive = AdaptiveClip::new(1.0, 0.5, 0.2, 5.0).unwrap();
         let z = adaptive.update_multiplier(1.0).unwrap();
         assert!((z - 1.0 / (1.0f64 - 0.01).sqrt()).abs() < 1e-12);
@@ -138,13 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn the_state_survives_as_bytes_and_broken_bytes_are_refused() {
+    fn state_round_trips_and_rejects_broken_bytes() {
         let adaptive = AdaptiveClip::new(0.37, 0.6, 0.2, 3.0).unwrap();
         let bytes = adaptive.to_bytes();
         assert_eq!(AdaptiveClip::from_bytes(&bytes).unwrap(), adaptive);
-        assert!(
-            AdaptiveClip::from_bytes(&bytes[1..]).unwrap_err().to_string().contains("36 bytes instead of 37")
-        );
+        assert!(AdaptiveClip::from_bytes(&bytes[1..]).unwrap_err().to_string().contains("36 bytes instead of 37"));
         let mut broken = bytes.clone();
         broken[4] = 9;
         assert!(AdaptiveClip::from_bytes(&broken).is_err());

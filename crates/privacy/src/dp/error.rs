@@ -1,69 +1,30 @@
-//! What may be wrong with a request for privacy.
+//! Errors of differential privacy.
 
 use super::accountant::{Budget, Spent};
 
 /// Why something was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DpError {
-    /// A number outside what it may be.
-    #[error("{what} is {value}, but must be {must}")]
-    Range {
-        /// Which number.
-        what: &'static str,
-        /// What was given.
-        value: f64,
-        /// What is allowed.
-        must: &'static str,
-    },
-    /// Two things that should be as long as each other are not.
-    #[error("{what} has {found} values, but {expected} are expected")]
-    Length {
-        /// Of what.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there should be.
-        expected: usize,
-    },
-    /// The round would spend more than is allowed.
+    /// A number out of range. Fields: which number; what was given; what is allowed.
+    #[error("{0} is {1}, but must be {2}")]
+    Range(&'static str, f64, &'static str),
+    /// The round would spend more than is allowed. Fields: what has been spent already; epsilon after the round; what
+    /// is allowed.
     #[error(
-        "the round would bring epsilon to {asked:.4} (it is {:.4}), past the budget of {} at delta {:e}",
-        spent.tight, budget.epsilon, budget.delta
+        "the round would bring epsilon to {1:.4} (it is {spent:.4}), past the budget of {epsilon} at delta {delta:e}",
+        spent = .0.tight, epsilon = .2.epsilon, delta = .2.delta
     )]
-    OverBudget {
-        /// What has been spent already.
-        spent: Spent,
-        /// Epsilon after the round.
-        asked: f64,
-        /// What is allowed.
-        budget: Budget,
-    },
-    /// Accounts by adding or removing a person and by replacing one cannot be added up.
-    #[error("a round whose sampling is {round} cannot be added to accounts that are kept by {accounts}")]
-    Neighbours {
-        /// How the round's sampling is accounted for.
-        round: &'static str,
-        /// How the accounts are kept.
-        accounts: &'static str,
-    },
-    /// No noise reaches what is asked for.
-    #[error("no noise multiplier up to {most} reaches epsilon {epsilon} at delta {delta:e}")]
-    OutOfReach {
-        /// The epsilon asked for.
-        epsilon: f64,
-        /// At which delta.
-        delta: f64,
-        /// The largest multiplier tried.
-        most: f64,
-    },
-    /// Stored bytes that are not what they should be.
-    #[error("stored {what}: {problem}")]
-    Stored {
-        /// What the bytes should be.
-        what: &'static str,
-        /// What is wrong with them.
-        problem: String,
-    },
+    OverBudget(Spent, f64, Budget),
+    /// Losses under add/remove and under replace-one adjacency do not compose. Fields: how the round's sampling is
+    /// accounted for; how the accounts are kept.
+    #[error("a round whose sampling is {0} cannot be added to accounts that are kept by {1}")]
+    Neighbours(&'static str, &'static str),
+    /// No noise reaches the budget. Fields: the epsilon asked for; at which delta; the largest multiplier tried.
+    #[error("no noise multiplier up to {2} reaches epsilon {0} at delta {1:e}")]
+    OutOfReach(f64, f64, f64),
+    /// Stored bytes that are malformed. Fields: what the bytes should be; what is wrong with them.
+    #[error("stored {0}: {1}")]
+    Stored(&'static str, String),
 }
 
 /// `value`, if `allowed` holds of it; NaN is never allowed.
@@ -73,7 +34,7 @@ pub(super) fn check(
     must: &'static str,
     allowed: impl FnOnce(f64) -> bool,
 ) -> Result<f64, DpError> {
-    if value.is_finite() && allowed(value) { Ok(value) } else { Err(DpError::Range { what, value, must }) }
+    if value.is_finite() && allowed(value) { Ok(value) } else { Err(DpError::Range(what, value, must)) }
 }
 
 /// A finite number above 0.

@@ -8,7 +8,7 @@ pub mod accountant;
 mod adaptive;
 mod bernoulli;
 mod error;
-pub mod mechanism;
+mod gaussian;
 pub mod noise;
 mod normal;
 

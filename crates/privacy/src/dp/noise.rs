@@ -1,15 +1,15 @@
-//! Noise on integers whose distribution is exact.
+//! Exact sampling of discrete noise.
 //!
 //! C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020: the discrete Gaussian has the Rényi
-//! divergences of the continuous one of the same sigma, or less, and can be drawn with integers alone. The accounts treat it as
-//! the continuous one also under sampling; from sigma = 2 grid units on the two differ by less than e^-78, and a grid that is any use for an
-//! update has thousands of units in a sigma. The scale is rounded *up* to 15 significant bits, so that all fractions fit machine
+//! divergences of the continuous one of the same sigma, or less, and can be drawn with integers alone. The accountant treats it as
+//! the continuous one also under subsampling; from sigma = 2 grid units on the two differ by less than e^-78, and a useful grid for
+//! updates has thousands of units in a sigma. The scale is rounded *up* to 15 significant bits, so that all fractions fit machine
 //! words: never less noise than was asked for, and at most 0.013 % more. The discrete Laplace distribution of b grid units keeps the pure
 //! epsilon of the continuous one; at the same epsilon its delta is larger by at most 1 / (8 b^2) a use, which
-//! on such a grid is nothing.
+//! on such a grid is negligible.
 
 use super::DpError;
-use super::bernoulli::{below, bernoulli_exp, bernoulli, bernoulli_inv_e, bernoulli_exp_int};
+use super::bernoulli::{below, bernoulli, bernoulli_exp, bernoulli_exp_int, bernoulli_inv_e};
 use super::error::check;
 use crate::SecureRng;
 
@@ -44,18 +44,13 @@ impl Scale {
 /// Adds independent noise to integers.
 pub trait Noise {
     /// One draw.
-    fn sample(&self, generator: &mut SecureRng) -> i64;
+    fn sample(&self, rng: &mut SecureRng) -> i64;
 
     /// Adds an independent draw to each value, wrapping as sums modulo a power of two do.
-    fn add_to(&self, generator: &mut SecureRng, values: &mut [i64]) {
+    fn add_to(&self, rng: &mut SecureRng, values: &mut [i64]) {
         for value in values {
-            *value = value.wrapping_add(self.sample(generator));
+            *value = value.wrapping_add(self.sample(rng));
         }
-    }
-
-    /// Overwrites each value by an independent draw.
-    fn fill(&self, generator: &mut SecureRng, values: &mut [i64]) {
-        values.fill_with(|| self.sample(generator));
     }
 }
 
@@ -74,8 +69,7 @@ impl DiscreteLaplace {
     /// If the scale is not from 2^-10 to 2^40.
     pub fn new(scale: f64) -> Result<Self, DpError> {
         let Scale { mantissa, exponent } = Scale::at_least("the scale of Laplace noise", scale)?;
-        let (above, under) =
-            if exponent >= 0 { (mantissa << exponent, 1) } else { (mantissa, 1 << -exponent) };
+        let (above, under) = if exponent >= 0 { (mantissa << exponent, 1) } else { (mantissa, 1 << -exponent) };
         Ok(Self { above, under })
     }
 
@@ -86,11 +80,11 @@ impl DiscreteLaplace {
 }
 
 impl Noise for DiscreteLaplace {
-    fn sample(&self, generator: &mut SecureRng) -> i64 {
+    fn sample(&self, rng: &mut SecureRng) -> i64 {
         loop {
-            let size = steps(generator, self.above) / self.under;
-            let negative = generator.next_u32() & 1 == 1;
-            // Zero has one sign only, or it would be drawn twice as often.
+            let size = geometric(rng, self.above) / self.under;
+            let negative = rng.next_u32() & 1 == 1;
+            // Zero has one sign only, or it would be twice as likely.
             if !(negative && size == 0) {
                 return signed(size, negative);
             }
@@ -98,19 +92,19 @@ impl Noise for DiscreteLaplace {
     }
 }
 
-/// A whole number x >= 0 with probability proportional to e^(-x / scale): a remainder below `scale` and a geometric
+/// An integer x >= 0 with probability proportional to e^(-x / scale): a remainder below `scale` and a geometric
 /// number of whole scales (Algorithm 2 of the paper).
-fn steps(generator: &mut SecureRng, scale: u64) -> u64 {
+fn geometric(rng: &mut SecureRng, scale: u64) -> u64 {
     loop {
-        let rest = below(generator, scale);
-        if !bernoulli_exp(generator, u128::from(rest), u128::from(scale)) {
+        let rest = below(rng, scale);
+        if !bernoulli_exp(rng, u128::from(rest), u128::from(scale)) {
             continue;
         }
         let mut whole = 0u64;
-        while bernoulli_inv_e(generator) {
+        while bernoulli_inv_e(rng) {
             whole += 1;
         }
-        // Further out has probability e^-(2^20): never seen, and redrawn so that nothing can overflow.
+        // Further out has probability e^-(2^20): rejected so that nothing can overflow.
         if whole < 1 << 20 {
             return whole * scale + rest;
         }
@@ -123,7 +117,7 @@ fn signed(size: u64, negative: bool) -> i64 {
 
 /// The discrete Gaussian distribution: P(x) is proportional to e^(-x^2 / (2 sigma^2)).
 ///
-/// A draw x from the discrete Laplace distribution of scale t is kept with probability e^-((|x| - sigma^2 / t)^2 / (2 sigma^2))
+/// A draw x from the discrete Laplace distribution of scale t is accepted with probability e^-((|x| - sigma^2 / t)^2 / (2 sigma^2))
 /// (Algorithm 3 of the paper). With everything multiplied out to integers that is e^-((z / w)^2 / 2),
 /// z = | |x| `slope` - `middle` |.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -162,19 +156,19 @@ impl DiscreteGaussian {
     }
 
     /// True with probability e^-((z / w)^2 / 2); with z = i w + j that is i^2 / 2 + i (j / w) + (j / w)^2 / 2.
-    fn keeps(&self, generator: &mut SecureRng, size: u64) -> bool {
+    fn accepts(&self, rng: &mut SecureRng, size: u64) -> bool {
         let z = (u128::from(size) * self.slope).abs_diff(self.middle);
         let (i, j) = (z / self.unit, z % self.unit);
-        bernoulli_exp_int(generator, i * i / 2)
-            && (i % 2 == 0 || bernoulli_exp(generator, 1, 2))
-            && (0..i).all(|_| bernoulli_exp(generator, j, self.unit))
-            && self.keeps_rest(generator, j)
+        bernoulli_exp_int(rng, i * i / 2)
+            && (i % 2 == 0 || bernoulli_exp(rng, 1, 2))
+            && (0..i).all(|_| bernoulli_exp(rng, j, self.unit))
+            && self.accepts_rest(rng, j)
     }
 
-    /// True with probability e^-((j / w)^2 / 2): as [`bernoulli_exp`], with each of its odds a product of coins.
-    fn keeps_rest(&self, generator: &mut SecureRng, j: u128) -> bool {
+    /// True with probability e^-((j / w)^2 / 2): as [`bernoulli_exp`], with each probability a product.
+    fn accepts_rest(&self, rng: &mut SecureRng, j: u128) -> bool {
         let mut k: u128 = 1;
-        while bernoulli(generator, j, self.unit) && bernoulli(generator, j, self.unit) && bernoulli(generator, 1, 2 * k) {
+        while bernoulli(rng, j, self.unit) && bernoulli(rng, j, self.unit) && bernoulli(rng, 1, 2 * k) {
             k += 1;
         }
         k % 2 == 1
@@ -182,11 +176,11 @@ impl DiscreteGaussian {
 }
 
 impl Noise for DiscreteGaussian {
-    fn sample(&self, generator: &mut SecureRng) -> i64 {
+    fn sample(&self, rng: &mut SecureRng) -> i64 {
         loop {
-            let size = steps(generator, self.proposal);
-            let negative = generator.next_u32() & 1 == 1;
-            if !(negative && size == 0) && self.keeps(generator, size) {
+            let size = geometric(rng, self.proposal);
+            let negative = rng.next_u32() & 1 == 1;
+            if !(negative && size == 0) && self.accepts(rng, size) {
                 return signed(size, negative);
             }
         }
@@ -203,10 +197,10 @@ pub enum Discrete {
 }
 
 impl Noise for Discrete {
-    fn sample(&self, generator: &mut SecureRng) -> i64 {
+    fn sample(&self, rng: &mut SecureRng) -> i64 {
         match self {
-            Self::Gaussian(noise) => noise.sample(generator),
-            Self::Laplace(noise) => noise.sample(generator),
+            Self::Gaussian(noise) => noise.sample(rng),
+            Self::Laplace(noise) => noise.sample(rng),
         }
     }
 }

@@ -1,16 +1,17 @@
-//! Sums of real numbers to a stated tolerance, after CKKS: a value `x` is the coefficient `round(scale x)`, and what is opened
-//! is `c0 + c1 s`, the sum with its noise.
+//! CKKS: sums of real numbers to a stated tolerance. A value `x` is the coefficient `round(scale x)`, and what is decrypted is
+//! `c0 + c1 s`, the sum with its noise.
 //!
 //! # Noise and flooding
-//! The noise of one sealed coefficient is `e u + e1 + e2 s`, `u` and `s` of -1, 0, 1, errors of variance 10: its variance is
-//! `v = 2 N 10 (2/3) + 10`. Who sees the opened value beside the ciphertext can solve for `s` (Li and Micciancio, Eurocrypt 2021). So the
-//! decryptor adds Gaussian noise of deviation `f` to what it publishes. Two Gaussians apart by `e` have a divergence of
-//! `|e|^2 / (2 f^2)`; so all that is published, `P` coefficients of sums of `n`, differs from the true sum with noise that
-//! knows nothing of the key by a total variation of at most `|e| / (2 f)` (Pinsker), where `|e|` is about `sqrt(n P v)`, taken 1.1 times. The
-//! *statistical parameter* is that distance's negative logarithm. `f` is the largest that keeps 7.5 deviations within the tolerance.
+//! The noise of one fresh coefficient is `e u + e1 + e2 s`, `u` and `s` ternary, errors of variance 10: its variance is
+//! `v = 2 N 10 (2/3) + 10`. Somebody who sees the decrypted value beside the ciphertext can solve for `s` (Li and Micciancio,
+//! Eurocrypt 2021). So the decryptor adds Gaussian noise of deviation `f` to what it publishes (noise flooding). Two Gaussians
+//! apart by `e` have a divergence of `|e|^2 / (2 f^2)`; so all that is published, `P` coefficients of sums of `n`, differs from
+//! the true sum with noise independent of the key by a total variation of at most `|e| / (2 f)` (Pinsker), where `|e|` is about
+//! `sqrt(n P v)`, taken 1.1 times. The *statistical parameter* is that distance's negative logarithm. `f` is the largest that
+//! keeps 7.5 deviations within the tolerance.
 
-use super::entropy::Entropy;
-use super::ring::{self, Kind, Label};
+use super::rand09::Rand09;
+use super::ring::{Ring, check_length};
 use super::{HeError, security};
 use crate::SecureRng;
 use fhe_math::rq::traits::TryConvertFrom;
@@ -19,38 +20,45 @@ use fhe_math::zq::primes::generate_prime;
 use sottovoce_core::math;
 use std::sync::Arc;
 
+pub use super::ring::Ciphertext;
+
 const DEGREE: usize = 4096;
-/// Two primes of so many bits: the most for 20 bytes a value.
+/// Two primes of so many bits: the largest with 20 bytes a value.
 const PRIME_BITS: usize = 37;
-/// Of the flooded sum's noise, within the tolerance: a chance of 1e-13 a value that it is more.
+/// Deviations of the flooded sum's noise within the tolerance: exceeded with probability 1e-13 a value.
 const DEVIATIONS: f64 = 7.5;
 /// The least statistical parameter.
 const LEAST_BITS: f64 = 20.0;
 
-/// What is agreed on before anybody seals.
+/// Parameters that all parties agree on.
 #[derive(Clone, Debug)]
 pub struct Parameters {
-    context: Arc<Context>,
-    clients: u32,
+    ring: Ring,
     range: f64,
-    tolerance: f64,
     publishable: u64,
     scale_bits: u32,
     flood: f64,
 }
 
+impl AsRef<Ring> for Parameters {
+    fn as_ref(&self) -> &Ring {
+        &self.ring
+    }
+}
+
 impl Parameters {
-    /// For sums of so many vectors of values from `-range` to `range`, right to `tolerance`, of which a decryptor publishes so
-    /// many values under one key.
+    /// For sums of so many vectors of values from `-range` to `range`, correct to `tolerance`, of which a decryptor publishes
+    /// so many values under one key.
+    ///
+    /// # Errors
+    /// If there are none.
     pub fn choose(clients: u32, range: f64, tolerance: f64, publishable: u64) -> Result<Self, HeError> {
-        let none = |why| HeError::Headroom { clients, range, why };
-        let sensible =
-            clients > 0 && publishable > 0 && [range, tolerance].iter().all(|x| x.is_finite() && *x > 0.0);
+        let none = |why| HeError::Headroom(clients, range, why);
+        let sensible = clients > 0 && publishable > 0 && [range, tolerance].iter().all(|x| x.is_finite() && *x > 0.0);
         if !sensible {
             return Err(none("all must be above 0"));
         }
         let context = context()?;
-        security::check(DEGREE, ring::modulus_bits(&context))?;
         let half = context.moduli().iter().fold(0.5, |product, prime| product * *prime as f64);
         let room = math::log2(0.99 * half / (f64::from(clients) * range)).floor();
         if room < 1.0 {
@@ -61,7 +69,9 @@ impl Parameters {
         // Each client's rounding is off by at most a half.
         let bound = (tolerance * scale(scale_bits) - 0.5 * f64::from(clients)) / DEVIATIONS;
         let flood = (bound * bound - spread).max(0.0).sqrt();
-        let chosen = Self { context, clients, range, tolerance, publishable, scale_bits, flood };
+        let others = [clients.into(), range.to_bits(), tolerance.to_bits(), publishable];
+        let ring = Ring::new("ckks", context, DEGREE, clients, &others)?;
+        let chosen = Self { ring, range, publishable, scale_bits, flood };
         match bound > 0.0 && chosen.statistical_bits() >= LEAST_BITS {
             true => Ok(chosen),
             false => Err(none("within the tolerance there is no room for noise that hides the key")),
@@ -75,38 +85,24 @@ impl Parameters {
 
     /// Bits of the modulus.
     pub fn modulus_bits(&self) -> u32 {
-        ring::modulus_bits(&self.context)
+        self.ring.modulus_bits()
     }
 
     /// How many vectors may be added.
     pub fn clients(&self) -> u32 {
-        self.clients
+        self.ring.clients
     }
 
-    /// The largest value, either way.
-    pub fn range(&self) -> f64 {
-        self.range
-    }
-
-    /// By how much an opened sum may be off.
-    pub fn tolerance(&self) -> f64 {
-        self.tolerance
-    }
-
-    /// The standard deviation of the noise that is added to what is published, in values.
+    /// Standard deviation of the flooding noise, in values.
     pub fn flooding(&self) -> f64 {
         self.flood / scale(self.scale_bits)
     }
 
-    /// The negative logarithm (base 2) of the chance by which all that is published tells more than the sums.
+    /// The statistical parameter: the negative base-2 logarithm of the total variation between what is published and the sums
+    /// with independent noise.
     pub fn statistical_bits(&self) -> f64 {
-        let norm = 1.1 * (variance() * f64::from(self.clients) * self.publishable as f64).sqrt();
+        let norm = 1.1 * (variance() * f64::from(self.ring.clients) * self.publishable as f64).sqrt();
         math::log2((2.0 * self.flood / norm).max(f64::MIN_POSITIVE))
-    }
-
-    fn fingerprint(&self) -> [u8; 8] {
-        let others = [self.clients.into(), self.range.to_bits(), self.tolerance.to_bits(), self.publishable];
-        ring::fingerprint("ckks", &self.context, DEGREE, &others)
     }
 }
 
@@ -126,7 +122,7 @@ fn context() -> Result<Arc<Context>, HeError> {
     Ok(Context::new_arc(&primes, DEGREE)?)
 }
 
-/// Who opens sums: never the server.
+/// The party that decrypts sums: never the server.
 pub struct Decryptor {
     parameters: Parameters,
     seed: [u8; 32],
@@ -135,80 +131,86 @@ pub struct Decryptor {
 }
 
 impl Decryptor {
-    /// A new key from 32 secret bytes, of which `published` values have been published; both are all there is to keep.
+    /// A key from 32 secret bytes, under which `published` values have been published so far.
+    ///
+    /// # Errors
+    /// If the library cannot build it.
     pub fn new(parameters: &Parameters, seed: [u8; 32], published: u64) -> Result<Self, HeError> {
-        let secret =
-            ring::ternary(&parameters.context, DEGREE, &mut SecureRng::new(seed).stream("ckks secret", 0))?;
+        let secret = parameters.ring.ternary(&mut SecureRng::new(seed).stream("ckks secret", 0))?;
         Ok(Self { parameters: parameters.clone(), seed, secret, published })
     }
 
-    /// The secret bytes.
-    pub fn seed(&self) -> &[u8; 32] {
-        &self.seed
-    }
-
-    /// How many values this key has opened for others.
+    /// How many values have been published under this key.
     pub fn published(&self) -> u64 {
         self.published
     }
 
-    /// The key that devices seal with: `(e - a s, a)`.
+    /// The key that devices encrypt with: `(e - a s, a)`.
+    ///
+    /// # Errors
+    /// If the library cannot build it.
     pub fn public_key(&self) -> Result<PublicKey, HeError> {
-        let (source, context) = (SecureRng::new(self.seed), &self.parameters.context);
-        let a = Poly::random_from_seed(context, Representation::Ntt, source.stream("ckks public", 0).seed());
-        let mut error = source.stream("ckks error", 0);
-        let mut b = Poly::small(context, Representation::Ntt, security::VARIANCE, &mut Entropy(&mut error))?;
+        let (rng, context) = (SecureRng::new(self.seed), &self.parameters.ring.context);
+        let a = Poly::random_from_seed(context, Representation::Ntt, rng.stream("ckks public", 0).seed());
+        let mut error = rng.stream("ckks error", 0);
+        let mut b = Poly::small(context, Representation::Ntt, security::VARIANCE, &mut Rand09(&mut error))?;
         b -= &(&a * &self.secret);
-        Ok(PublicKey::new(&self.parameters, b, a))
+        Ok(PublicKey::new(&self.parameters, [b, a]))
     }
 
-    /// The sum that is sealed, to the tolerance, flooded so that it may be published. Refuses more than the parameters allow.
-    pub fn open(&mut self, sealed: &Ciphertext, source: &mut SecureRng) -> Result<Vec<f64>, HeError> {
-        let (published, most) = (self.published + sealed.label.values as u64, self.parameters.publishable);
+    /// The sum to the tolerance, flooded so that it may be published.
+    ///
+    /// # Errors
+    /// If the ciphertext is of other parameters or the sum of too many, or more would be published than the parameters allow.
+    pub fn decrypt(&mut self, ciphertext: &Ciphertext, rng: &mut SecureRng) -> Result<Vec<f64>, HeError> {
+        let (published, most) = (self.published + ciphertext.values() as u64, self.parameters.publishable);
         if published > most {
-            return Err(HeError::Published { published, most });
+            return Err(HeError::Published(published, most));
         }
-        let phase = self.phase(sealed)?;
+        let phase = self.phase(ciphertext)?;
         self.published = published;
         let (flood, scale) = (self.parameters.flood, scale(self.parameters.scale_bits));
-        Ok(phase.into_iter().map(|value| (value + gaussian(flood, source)) as f64 / scale).collect())
+        Ok(phase.into_iter().map(|value| (value + gaussian(flood, rng)) as f64 / scale).collect())
     }
 
-    /// The sum with the encryption's own noise: for a decryptor that shows it to nobody who sees ciphertexts. Published, it
-    /// gives the key away.
-    pub fn decrypt_unflooded(&self, sealed: &Ciphertext) -> Result<Vec<f64>, HeError> {
+    /// The sum with the encryption's own noise, for a decryptor that shows it to nobody who sees ciphertexts: published, it
+    /// reveals the key.
+    ///
+    /// # Errors
+    /// If the ciphertext is of other parameters, or the sum of too many.
+    pub fn decrypt_unflooded(&self, ciphertext: &Ciphertext) -> Result<Vec<f64>, HeError> {
         let scale = scale(self.parameters.scale_bits);
-        Ok(self.phase(sealed)?.into_iter().map(|value| value as f64 / scale).collect())
+        Ok(self.phase(ciphertext)?.into_iter().map(|value| value as f64 / scale).collect())
     }
 
     /// `c0 + c1 s`, from -q/2 to q/2.
-    fn phase(&self, sealed: &Ciphertext) -> Result<Vec<i128>, HeError> {
-        sealed.check(&self.parameters)?;
-        let mut values = Vec::with_capacity(sealed.parts.len() * DEGREE);
-        for [c0, c1] in &sealed.parts {
+    fn phase(&self, ciphertext: &Ciphertext) -> Result<Vec<i128>, HeError> {
+        ciphertext.check(&self.parameters.ring)?;
+        let mut values = Vec::with_capacity(ciphertext.parts.len() * DEGREE);
+        for [c0, c1] in &ciphertext.parts {
             let mut phase = c1 * &self.secret;
             phase += c0;
             phase.change_representation(Representation::PowerBasis);
             centred(&phase, &mut values)?;
         }
-        values.truncate(sealed.label.values);
+        values.truncate(ciphertext.values());
         Ok(values)
     }
 }
 
-/// Says nothing of the key.
+/// Without the key.
 impl std::fmt::Debug for Decryptor {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Decryptor").field("parameters", &self.parameters).finish_non_exhaustive()
     }
 }
 
-/// Coefficients from their remainders by the two primes, around zero.
+/// Coefficients from their residues by the two primes, centred around zero.
 fn centred(polynomial: &Poly, into: &mut Vec<i128>) -> Result<(), HeError> {
     let [p, q] = polynomial.ctx().moduli_operators() else { return Err(HeError::ParameterMismatch) };
     let inverse = q.inv(q.reduce(**p)).ok_or(HeError::ParameterMismatch)?;
-    let rests = Vec::<u64>::from(polynomial);
-    let (by_p, by_q) = rests.split_at(rests.len() / 2);
+    let residues = Vec::<u64>::from(polynomial);
+    let (by_p, by_q) = residues.split_at(residues.len() / 2);
     let modulus = i128::from(**p) * i128::from(**q);
     into.extend(by_p.iter().zip(by_q).map(|(&a, &b)| {
         let steps = q.mul(q.sub(b, q.reduce(a)), inverse);
@@ -218,15 +220,15 @@ fn centred(polynomial: &Poly, into: &mut Vec<i128>) -> Result<(), HeError> {
     Ok(())
 }
 
-/// A whole number near a draw from a Gaussian of this deviation (Box and Muller).
-fn gaussian(deviation: f64, source: &mut SecureRng) -> i128 {
+/// A Gaussian of this deviation, rounded (Box and Muller).
+fn gaussian(deviation: f64, rng: &mut SecureRng) -> i128 {
     const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
-    let first = ((source.next_u64() >> 11) + 1) as f64 * UNIT;
-    let angle = std::f64::consts::TAU * ((source.next_u64() >> 11) as f64 * UNIT);
+    let first = ((rng.next_u64() >> 11) + 1) as f64 * UNIT;
+    let angle = std::f64::consts::TAU * ((rng.next_u64() >> 11) as f64 * UNIT);
     (deviation * (-2.0 * math::ln(first)).sqrt() * math::cos(angle)).round() as i128
 }
 
-/// What devices seal with.
+/// What devices encrypt with.
 #[derive(Clone, Debug)]
 pub struct PublicKey {
     parameters: Parameters,
@@ -236,49 +238,43 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    fn new(parameters: &Parameters, b: Poly, a: Poly) -> Self {
-        let prepare = |polynomial: &Poly| {
-            let mut prepared = polynomial.clone();
-            prepared.change_representation(Representation::NttShoup);
-            prepared
-        };
-        let prepared = [prepare(&b), prepare(&a)];
-        Self { parameters: parameters.clone(), polynomials: [b, a], prepared }
+    fn new(parameters: &Parameters, polynomials: [Poly; 2]) -> Self {
+        let mut prepared = polynomials.clone();
+        prepared.iter_mut().for_each(|polynomial| polynomial.change_representation(Representation::NttShoup));
+        Self { parameters: parameters.clone(), polynomials, prepared }
     }
 
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let [b, a] = &self.polynomials;
-        let label = Label { fingerprint: self.parameters.fingerprint(), values: 1, added: 0 };
-        ring::write(Kind::PublicKey, &label, &[b, a])
+        self.parameters.ring.encode_key(&self.polynomials)
     }
 
-    /// From bytes that may be anything.
+    /// From untrusted bytes.
+    ///
+    /// # Errors
+    /// If they are not a key of these parameters.
     pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
-        let body = ring::read(Kind::PublicKey, parameters.fingerprint(), &parameters.context, DEGREE, bytes)?;
-        let [b, a] = <[Poly; 2]>::try_from(body.polynomials).map_err(|_| HeError::ParameterMismatch)?;
-        Ok(Self::new(parameters, b, a))
+        Ok(Self::new(parameters, parameters.ring.decode_key(bytes)?))
     }
 
-    /// Seals a vector; all values must be within range.
-    pub fn seal(&self, values: &[f64], source: &mut SecureRng) -> Result<Ciphertext, HeError> {
+    /// Encrypts a vector.
+    ///
+    /// # Errors
+    /// If it is empty or too long, or a value is out of range.
+    pub fn encrypt(&self, values: &[f64], rng: &mut SecureRng) -> Result<Ciphertext, HeError> {
         let range = self.parameters.range;
         if let Some(at) = values.iter().position(|value| !(-range..=range).contains(value)) {
-            return Err(HeError::Value { at, value: values[at], range });
+            return Err(HeError::Value(at, values[at], range));
         }
-        if values.is_empty() || values.len() > ring::MOST_VALUES {
-            return Err(HeError::Length { found: values.len(), expected: 1 });
-        }
-        let parts =
-            values.chunks(DEGREE).map(|part| self.seal_part(part, source)).collect::<Result<_, _>>()?;
-        let fingerprint = self.parameters.fingerprint();
-        Ok(Ciphertext { label: Label { fingerprint, values: values.len(), added: 1 }, parts })
+        check_length(values.len())?;
+        let parts = values.chunks(DEGREE).map(|part| self.encrypt_part(part, rng));
+        Ok(Ciphertext::new(&self.parameters.ring, values.len(), parts.collect::<Result<_, _>>()?))
     }
 
-    fn seal_part(&self, values: &[f64], source: &mut SecureRng) -> Result<[Poly; 2], HeError> {
-        let context = &self.parameters.context;
-        let u = ring::ternary(context, DEGREE, source)?;
-        let mut error = |form| Poly::small(context, form, security::VARIANCE, &mut Entropy(source));
+    fn encrypt_part(&self, values: &[f64], rng: &mut SecureRng) -> Result<[Poly; 2], HeError> {
+        let context = &self.parameters.ring.context;
+        let u = self.parameters.ring.ternary(rng)?;
+        let mut error = |form| Poly::small(context, form, security::VARIANCE, &mut Rand09(rng));
         let mut plain = encode(values, scale(self.parameters.scale_bits), context)?;
         plain += &error(Representation::PowerBasis)?;
         plain.change_representation(Representation::Ntt);
@@ -290,78 +286,29 @@ impl PublicKey {
     }
 }
 
-/// Whole numbers `round(scale x)` by their remainders.
+/// Integers `round(scale x)` by their residues.
 fn encode(values: &[f64], scale: f64, context: &Arc<Context>) -> Result<Poly, HeError> {
-    let mut rests = vec![0; DEGREE * context.moduli().len()];
-    for (row, modulus) in rests.chunks_mut(DEGREE).zip(context.moduli_operators()) {
-        for (rest, value) in row.iter_mut().zip(values) {
+    let mut residues = vec![0; DEGREE * context.moduli().len()];
+    for (row, modulus) in residues.chunks_mut(DEGREE).zip(context.moduli_operators()) {
+        for (residue, value) in row.iter_mut().zip(values) {
             let whole = (value * scale).round() as i128;
             let size = modulus.reduce_u128(whole.unsigned_abs());
-            *rest = if whole < 0 { modulus.neg(size) } else { size };
+            *residue = if whole < 0 { modulus.neg(size) } else { size };
         }
     }
-    Ok(Poly::try_convert_from(rests, context, false, Representation::PowerBasis)?)
-}
-
-/// One sealed vector, or the sum of several.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ciphertext {
-    label: Label,
-    parts: Vec<[Poly; 2]>,
-}
-
-impl Ciphertext {
-    /// How many vectors it is the sum of.
-    pub fn added(&self) -> u32 {
-        self.label.added
-    }
-
-    /// How many values.
-    pub fn values(&self) -> usize {
-        self.label.values
-    }
-
-    fn check(&self, parameters: &Parameters) -> Result<(), HeError> {
-        self.label.check(parameters.fingerprint(), parameters.clients)
-    }
-
-    /// Adds another, if there is room for it. Nothing is changed otherwise.
-    pub fn add(&mut self, other: &Self, parameters: &Parameters) -> Result<(), HeError> {
-        self.label.add(&other.label, parameters.fingerprint(), parameters.clients)?;
-        for (sum, part) in self.parts.iter_mut().zip(&other.parts) {
-            sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-        }
-        Ok(())
-    }
-
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let polynomials: Vec<&Poly> = self.parts.iter().flatten().collect();
-        ring::write(Kind::Ciphertext, &self.label, &polynomials)
-    }
-
-    /// From bytes that may be anything.
-    pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
-        let body = ring::read(Kind::Ciphertext, parameters.fingerprint(), &parameters.context, DEGREE, bytes)?;
-        let pair = |pair: &[Poly]| <[Poly; 2]>::try_from(pair.to_vec()).map_err(|_| HeError::ParameterMismatch);
-        let parts = body.polynomials.chunks(2).map(pair).collect::<Result<_, _>>()?;
-        let label = Label { added: body.label.added.max(1), ..body.label };
-        let sealed = Self { label, parts };
-        sealed.check(parameters)?;
-        Ok(sealed)
-    }
+    Ok(Poly::try_convert_from(residues, context, false, Representation::PowerBasis)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Solves `c0 + c1 s = opened` for `s`, the attack of Li and Micciancio; gives its coefficients.
-    fn attack(sealed: &Ciphertext, opened: &[f64], parameters: &Parameters) -> Vec<i128> {
-        let context = &parameters.context;
-        let mut right = encode(opened, scale(parameters.scale_bits), context).unwrap();
+    /// Solves `c0 + c1 s = decrypted` for `s`, the attack of Li and Micciancio; gives its coefficients.
+    fn attack(ciphertext: &Ciphertext, decrypted: &[f64], parameters: &Parameters) -> Vec<i128> {
+        let context = &parameters.ring.context;
+        let mut right = encode(decrypted, scale(parameters.scale_bits), context).unwrap();
         right.change_representation(Representation::Ntt);
-        let [c0, c1] = &sealed.parts[0];
+        let [c0, c1] = &ciphertext.parts[0];
         right -= c0;
         let mut divided = Vec::<u64>::from(&right);
         let divisors = Vec::<u64>::from(c1);
@@ -378,35 +325,34 @@ mod tests {
     }
 
     #[test]
-    fn an_opened_sum_gives_the_key_away_unless_it_is_flooded() {
+    fn decrypted_sums_reveal_the_key_unless_flooded() {
         let parameters = Parameters::choose(3, 1.0, 1e-6, 1 << 20).unwrap();
         let mut decryptor = Decryptor::new(&parameters, [1; 32], 0).unwrap();
         let mut source = SecureRng::new([2; 32]);
         let key = decryptor.public_key().unwrap();
-        let mut sum = key.seal(&[0.0; DEGREE], &mut source).unwrap();
-        sum.add(&key.seal(&[0.0; DEGREE], &mut source).unwrap(), &parameters).unwrap();
+        let mut sum = key.encrypt(&[0.0; DEGREE], &mut source).unwrap();
+        sum.add(&key.encrypt(&[0.0; DEGREE], &mut source).unwrap(), &parameters).unwrap();
         let mut secret = decryptor.secret.clone();
         secret.change_representation(Representation::PowerBasis);
         let mut expected = Vec::new();
         centred(&secret, &mut expected).unwrap();
         assert_eq!(attack(&sum, &decryptor.decrypt_unflooded(&sum).unwrap(), &parameters), expected);
 
-        let found = attack(&sum, &decryptor.open(&sum, &mut source).unwrap(), &parameters);
+        let found = attack(&sum, &decryptor.decrypt(&sum, &mut source).unwrap(), &parameters);
         let right = found.iter().zip(&expected).filter(|(found, expected)| found == expected).count();
         assert!(right < 5, "{right} coefficients of the key");
     }
 
     #[test]
-    fn noise_and_flooding_are_as_large_as_stated() {
+    fn noise_and_flooding_have_the_stated_deviations() {
         let parameters = Parameters::choose(10, 1.0, 1e-6, 1 << 20).unwrap();
         let mut decryptor = Decryptor::new(&parameters, [1; 32], 0).unwrap();
         let mut source = SecureRng::new([2; 32]);
-        let sealed = decryptor.public_key().unwrap().seal(&[0.0; 2 * DEGREE], &mut source).unwrap();
-        let deviation =
-            |values: &[f64]| (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
-        let noise = deviation(&decryptor.decrypt_unflooded(&sealed).unwrap()) * scale(parameters.scale_bits);
+        let ciphertext = decryptor.public_key().unwrap().encrypt(&[0.0; 2 * DEGREE], &mut source).unwrap();
+        let deviation = |values: &[f64]| (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
+        let noise = deviation(&decryptor.decrypt_unflooded(&ciphertext).unwrap()) * scale(parameters.scale_bits);
         assert!((noise / variance().sqrt() - 1.0).abs() < 0.05, "{noise}");
-        let flooded = deviation(&decryptor.open(&sealed, &mut source).unwrap());
+        let flooded = deviation(&decryptor.decrypt(&ciphertext, &mut source).unwrap());
         assert!((flooded / parameters.flooding() - 1.0).abs() < 0.05, "{flooded}");
     }
 
@@ -415,9 +361,9 @@ mod tests {
         let parameters = Parameters::choose(10, 1.0, 1e-6, 100).unwrap();
         let mut decryptor = Decryptor::new(&parameters, [1; 32], 30).unwrap();
         let mut source = SecureRng::new([2; 32]);
-        let sealed = decryptor.public_key().unwrap().seal(&[0.5; 60], &mut source).unwrap();
-        assert!(decryptor.open(&sealed, &mut source).is_ok());
-        assert_eq!(decryptor.open(&sealed, &mut source), Err(HeError::Published { published: 150, most: 100 }));
+        let ciphertext = decryptor.public_key().unwrap().encrypt(&[0.5; 60], &mut source).unwrap();
+        assert!(decryptor.decrypt(&ciphertext, &mut source).is_ok());
+        assert_eq!(decryptor.decrypt(&ciphertext, &mut source), Err(HeError::Published(150, 100)));
         assert_eq!(decryptor.published(), 90);
     }
 }

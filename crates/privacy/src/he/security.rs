@@ -1,19 +1,18 @@
-//! How large a modulus may be, by the Homomorphic Encryption Standard (HomomorphicEncryption.org, 2018, table 1).
+//! Largest secure moduli by the Homomorphic Encryption Standard (HomomorphicEncryption.org, 2018, table 1).
 
 use super::HeError;
 
 /// Degree and the bits of the largest modulus for 128 bits of security against classical attacks, with secrets of -1, 0 and 1
-/// and errors of standard deviation 3.2. (Secrets drawn like errors, as BFV's here are, may go two bits further; they do not.)
-pub const MOST_BITS: [(usize, u32); 6] =
-    [(1024, 27), (2048, 54), (4096, 109), (8192, 218), (16384, 438), (32768, 881)];
+/// and errors of standard deviation 3.2. (Secrets drawn like errors, as BFV's here are, would allow two bits more.)
+pub const MOST_BITS: [(usize, u32); 6] = [(1024, 27), (2048, 54), (4096, 109), (8192, 218), (16384, 438), (32768, 881)];
 
-/// The error's variance: its standard deviation is 3.16, what the table's 3.2 stands for in binomial errors.
+/// The variance of (centred binomial) errors: a standard deviation of 3.16, for the table's 3.2.
 pub(crate) const VARIANCE: usize = 10;
 
 /// Refuses a degree that is in no table and a modulus too large for it. Bits are those of the product of all primes.
 pub fn check(degree: usize, bits: u32) -> Result<(), HeError> {
     let most = MOST_BITS.iter().find(|(of, _)| *of == degree).map_or(0, |(_, most)| *most);
-    if bits <= most { Ok(()) } else { Err(HeError::Insecure { degree, bits, most }) }
+    if bits <= most { Ok(()) } else { Err(HeError::Insecure(degree, bits, most)) }
 }
 
 #[cfg(test)]
@@ -21,12 +20,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_limit_is_the_last_that_is_taken() {
+    fn accepts_the_tables_limit_and_no_more() {
         for (degree, most) in MOST_BITS {
             assert_eq!(check(degree, most), Ok(()));
-            assert_eq!(check(degree, most + 1), Err(HeError::Insecure { degree, bits: most + 1, most }));
+            assert_eq!(check(degree, most + 1), Err(HeError::Insecure(degree, most + 1, most)));
         }
-        assert_eq!(check(512, 10), Err(HeError::Insecure { degree: 512, bits: 10, most: 0 }));
-        assert_eq!(check(3000, 10), Err(HeError::Insecure { degree: 3000, bits: 10, most: 0 }));
+        assert_eq!(check(512, 10), Err(HeError::Insecure(512, 10, 0)));
+        assert_eq!(check(3000, 10), Err(HeError::Insecure(3000, 10, 0)));
     }
 }

@@ -1,16 +1,16 @@
-//! Rows in hashed cells instead of in a table: what a device sends has the same length whatever it touched, and that length
-//! follows the rows that a cohort touches together, not the catalog.
+//! Rows in an invertible Bloom lookup table (M. T. Goodrich, M. Mitzenmacher, 2011) instead of a dense table: a device sends the
+//! same length whatever rows it changed, and that length depends on the rows that a cohort changes together, not on the catalog.
 //!
-//! Each row goes to three cells, one in each third, with its number and a check; sums of cells can be read back by peeling:
-//! a cell in which only one row is left tells its sum, which is then taken out of that row's other cells (M. T. Goodrich,
-//! M. Mitzenmacher: Invertible Bloom lookup tables, 2011). It works for almost all sets of rows up to about 0.8 of the cells.
+//! Each row is hashed to three cells, one in each third, with its index and a checksum. Sums of cells are decoded by peeling: a cell
+//! with a single row gives that row's sum, which is then subtracted from the row's other cells. It succeeds for almost all sets
+//! of rows up to about 0.8 of the cells.
 
 use std::collections::HashMap;
 use thiserror::Error;
 
-/// Words of a cell beside its values: how many updates, the row's lower and upper half, a check.
+/// Words of a cell before its values: number of updates, lower and upper half of the row index, checksum.
 const HEAD: usize = 4;
-/// Updates at most: sums of halves of row numbers must not pass 32 bits.
+/// Updates at most: sums of halves of row indices must fit 32 bits.
 pub(super) const MOST_UPDATES: u64 = 1 << 16;
 
 /// The cells of one table.
@@ -21,13 +21,13 @@ pub(super) struct Buckets {
     cols: usize,
 }
 
-/// Cells from which the rows cannot be read.
+/// More rows than the cells can decode.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "{read} rows could be read from {cells} buckets and others not: the cohort touches too many rows for them; take more buckets, or none (buckets = 0) for whole tables"
 )]
 pub struct BucketOverflow {
-    /// Rows read.
+    /// Rows decoded.
     pub read: usize,
     /// Cells in all.
     pub cells: usize,
@@ -56,8 +56,8 @@ impl Buckets {
         })
     }
 
-    /// Two of so many rows that have the same cells: no sum that has both can be read.
-    pub(super) fn alike(&self, rows: u32) -> Option<[u32; 2]> {
+    /// Two of so many rows that hash to the same cells: no sum with both can be decoded.
+    pub(super) fn collision(&self, rows: u32) -> Option<[u32; 2]> {
         let mut seen = HashMap::with_capacity(rows as usize);
         (0..rows).find_map(|row| seen.insert(self.places(row), row).map(|other| [other, row]))
     }
@@ -74,12 +74,8 @@ impl Buckets {
         }
     }
 
-    /// Reads all rows with the number of updates that had them and their sums; `words` are these cells' and come to zero.
-    pub(super) fn read(
-        &self,
-        words: &mut [u32],
-        mut each: impl FnMut(u32, u32, &[u32]),
-    ) -> Result<(), BucketOverflow> {
+    /// Decodes all rows: calls `each` with row, number of updates and sum. Leaves `words` zero.
+    pub(super) fn read(&self, words: &mut [u32], mut each: impl FnMut(u32, u32, &[u32])) -> Result<(), BucketOverflow> {
         let cell = self.cell();
         let mut looked_at: Vec<usize> = (0..words.len()).step_by(cell).collect();
         let (mut read, mut sums) = (0, vec![0; self.cols]);
@@ -102,7 +98,7 @@ impl Buckets {
         Err(BucketOverflow { read, cells: 3 * self.third })
     }
 
-    /// The row of a cell that holds only one.
+    /// The row of a cell with a single one.
     fn single(&self, words: &[u32], place: usize) -> Option<(u32, u32)> {
         let count = words[0];
         if count == 0 || !words[1].is_multiple_of(count) || !words[2].is_multiple_of(count) {
@@ -114,13 +110,13 @@ impl Buckets {
     }
 }
 
-/// What `count` updates add to a cell beside their values.
+/// What `count` updates add to the head of a cell.
 fn head(count: u32, row: u32) -> [u32; HEAD] {
     let check = mix(u64::from(row) ^ (9 << 40)) as u32;
     [1, row & 0xFFFF, row >> 16, check].map(|word| word.wrapping_mul(count))
 }
 
-/// SplitMix64: cells are public, so that nothing depends on their being hard to guess.
+/// SplitMix64: the hash is public, and need not be hard to predict.
 fn mix(key: u64) -> u64 {
     let mut z = key.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -144,19 +140,19 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_could_never_be_told_apart_are_found() {
+    fn finds_rows_with_the_same_cells() {
         let few = Buckets::new(30, 2);
-        let [a, b] = few.alike(200).unwrap();
+        let [a, b] = few.collision(200).unwrap();
         assert!(a < b && few.places(a) == few.places(b));
-        assert_eq!(few.alike(b), None, "it is the first");
+        assert_eq!(few.collision(b), None, "it is the first");
         let mut both = sum(&few, &[BTreeMap::from([(a, 1), (b, 1)])]);
         assert!(few.read(&mut both, |_, _, _| ()).is_err());
-        assert_eq!(Buckets::new(6000, 2).alike(3706), None);
+        assert_eq!(Buckets::new(6000, 2).collision(3706), None);
     }
 
     proptest! {
         #[test]
-        fn sums_come_back_row_by_row(
+        fn sums_decode_row_by_row(
             updates in prop::collection::vec(prop::collection::btree_map(0u32..1 << 24, any::<u32>(), 0..12), 1..8),
         ) {
             let buckets = Buckets::new(300, 2);
@@ -175,7 +171,7 @@ mod tests {
             prop_assert_eq!(read.is_err(), !left.is_empty());
             expected.retain(|row, _| found.contains_key(row));
             prop_assert_eq!(found, expected);
-            // Rows stay unread only where each of their cells is another's, too: one in a million pairs, with 300 cells.
+            // Rows are not decoded only if each of their cells is shared: one in a million pairs, with 300 cells.
             for row in &left {
                 let shared = |place: &usize| left.iter().any(|other| other != row && buckets.places(*other).contains(place));
                 prop_assert!(buckets.places(*row).iter().all(shared), "row {} could have been read", row);
@@ -184,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_rows_are_noticed() {
+    fn detects_too_many_rows() {
         let buckets = Buckets::new(30, 2);
         let rows: BTreeMap<u32, u32> = (0..200).map(|row| (row, 1)).collect();
         let mut words = sum(&buckets, &[rows]);

@@ -1,31 +1,31 @@
-//! Values as multiples of a power of two.
+//! The quantisation grid: multiples of a power of two.
 
 use thiserror::Error;
 
-/// Integers that a sum may reach: words are added modulo 2^32 and read as signed.
+/// The largest sum: integers are added modulo 2^32 and read as signed.
 const ROOM: f64 = 2_147_483_647.0;
 /// The finest and the coarsest grid.
 const BITS: std::ops::RangeInclusive<i32> = -16..=30;
 
-/// A grid on which values are rounded, so that sums are exact and noise can be added without floating-point numbers.
+/// The grid to which values are rounded, so that sums are exact and noise is added to integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
-    /// The largest value; larger ones are cut.
+    /// Values are clamped to this magnitude.
     range: f32,
-    /// The longest update; longer ones are cut down. `None`: any.
+    /// Updates are clipped to this norm. `None`: not clipped.
     clip: Option<f32>,
-    /// How lengths are measured.
+    /// The norm of clipping.
     norm: Norm,
-    /// One is so many times doubled: 2^bits steps.
+    /// There are 2^bits steps in 1.
     bits: i32,
 }
 
-/// How the length of an update is measured, over all its values.
+/// The norm of an update, over all its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
-    /// The root of the sum of squares.
+    /// L2.
     Euclidean,
-    /// The sum of absolute values.
+    /// L1.
     Absolute,
 }
 
@@ -38,58 +38,47 @@ impl Norm {
     }
 }
 
-/// A grid that cannot be.
+/// Why there is no grid.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum GridError {
-    /// Not a positive number.
-    #[error("{what} = {found}: expected a number above 0")]
-    NotPositive {
-        /// What was given.
-        what: &'static str,
-        /// The number.
-        found: f32,
-    },
-    /// Sums would pass 32 bits however coarse the grid.
-    #[error("{devices} updates with values up to {range} leave no room in sums of 32 bits")]
-    NoRoom {
-        /// Updates that are added.
-        devices: u64,
-        /// The largest value.
-        range: f32,
-    },
+    /// Not a positive number. Fields: what was given; the number.
+    #[error("{0} = {1}: expected a number above 0")]
+    NotPositive(&'static str, f32),
+    /// Sums would exceed 32 bits on any grid. Fields: updates that are added; the largest value.
+    #[error("{0} updates with values up to {1} leave no room in sums of 32 bits")]
+    NoRoom(u64, f32),
 }
 
 impl Grid {
-    /// The finest grid on which the sum of so many updates, with noise that goes so far in it, stays within 32 bits. Lengths are
-    /// Euclidean.
+    /// The finest grid on which the sum of so many updates, with noise up to `reach`, fits 32 bits. Clipping is by the L2 norm.
     ///
     /// # Errors
     /// If a bound is not a positive number, or there is no such grid.
     pub fn choose(range: f32, clip: Option<f32>, devices: u64, reach: f64) -> Result<Self, GridError> {
         for (what, found) in [("range", Some(range)), ("clip", clip)] {
             if let Some(found) = found.filter(|found| !(found.is_finite() && *found > 0.0)) {
-                return Err(GridError::NotPositive { what, found });
+                return Err(GridError::NotPositive(what, found));
             }
         }
         let count = devices.max(1) as f64;
-        // No value of a clipped update is larger than the update is long.
+        // No value of a clipped update exceeds its norm.
         let range = clip.map_or(range, |clip| range.min(clip));
         let fits = |bits: &i32| {
             let one = power(*bits);
             let largest = (f64::from(range) * one).ceil();
             count * largest + reach * one <= ROOM
         };
-        let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom { devices, range })?;
+        let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom(devices, range))?;
         Ok(Self { range, clip, norm: Norm::Euclidean, bits })
     }
 
-    /// The same, with lengths measured so.
+    /// The same, clipping by this norm.
     #[must_use]
     pub fn measuring(self, norm: Norm) -> Self {
         Self { norm, ..self }
     }
 
-    /// The same, so coarse that steps of values within the range are whole numbers of 24 bits: exact in an f32.
+    /// The same, so coarse that values within the range are integers of 24 bits, exact in an f32.
     #[must_use]
     pub fn within_24_bits(mut self) -> Self {
         while f64::from(self.range) * power(self.bits) > f64::from(1 << 24) {
@@ -98,12 +87,12 @@ impl Grid {
         self
     }
 
-    /// Steps of the grid in one.
+    /// Steps of the grid in 1.
     pub fn steps(&self) -> f64 {
         power(self.bits)
     }
 
-    /// The longest update.
+    /// The clipping norm.
     pub fn clip(&self) -> Option<f32> {
         self.clip
     }
@@ -113,13 +102,12 @@ impl Grid {
         self.range
     }
 
-    /// A number of steps as a value.
+    /// The value of a number of steps.
     pub fn value(&self, steps: i64) -> f32 {
         (steps as f64 / power(self.bits)) as f32
     }
 
-    /// How the values of one update are rounded: to the nearest step, or towards zero where that would make the update
-    /// longer than the clip.
+    /// How the values of one update are rounded: to the nearest step, or towards zero where that would exceed the clipping norm.
     pub(super) fn rounding<'a>(&self, values: impl Iterator<Item = &'a [f32]> + Clone) -> Rounding {
         let (steps, most) = (power(self.bits), (f64::from(self.range) * power(self.bits)).floor());
         let Some(clip) = self.clip else {
@@ -128,7 +116,7 @@ impl Grid {
         let norm = self.norm.length(values.clone().flatten().map(|&value| f64::from(value)));
         let clip = f64::from(clip);
         let within = norm <= clip;
-        // A hair shorter, so that rounding errors of the product do not matter.
+        // A little less, so that rounding errors of the product do not matter.
         let factor = if within { steps } else { steps * (clip / norm) * (1.0 - 1e-12) };
         let nearest = Rounding { factor, most, nearest: true, within };
         let rounded = self.norm.length(values.flatten().map(|&value| f64::from(nearest.steps(value))));
@@ -166,23 +154,20 @@ mod tests {
     use proptest::prelude::{any, prop, prop_assert, proptest};
 
     #[test]
-    fn grids_are_as_fine_as_there_is_room() {
+    fn chooses_the_finest_grid_with_room() {
         let grid = Grid::choose(1.0, None, 100, 0.0).unwrap();
         assert_eq!(grid.steps(), f64::from(1 << 24));
         assert!(100.0 * grid.steps() < ROOM && 200.0 * grid.steps() > ROOM);
         let noisy = Grid::choose(1.0, Some(1.0), 100, 120.0).unwrap();
         assert!(noisy.steps() < grid.steps());
-        assert_eq!(
-            Grid::choose(1e6, None, 1 << 31, 0.0),
-            Err(GridError::NoRoom { devices: 1 << 31, range: 1e6 })
-        );
+        assert_eq!(Grid::choose(1e6, None, 1 << 31, 0.0), Err(GridError::NoRoom(1 << 31, 1e6)));
         let error = Grid::choose(f32::NAN, None, 1, 0.0).unwrap_err();
         assert_eq!(error.to_string(), "range = NaN: expected a number above 0");
     }
 
     proptest! {
         #[test]
-        fn no_update_is_longer_than_the_clip(
+        fn clipped_updates_stay_within_the_norm(
             values in prop::collection::vec(-5.0f32..5.0, 1..60),
             clip in 0.01f32..3.0,
             devices in 1u64..100_000,
@@ -196,7 +181,7 @@ mod tests {
         }
 
         #[test]
-        fn values_within_the_range_come_back_to_half_a_step(value in any::<f32>(), devices in 1u64..1000) {
+        fn rounding_error_is_at_most_half_a_step(value in any::<f32>(), devices in 1u64..1000) {
             let grid = Grid::choose(4.0, None, devices, 0.0).unwrap();
             let rounding = grid.rounding([&[value][..]].into_iter());
             let back = grid.value(i64::from(rounding.steps(value)));

@@ -1,9 +1,8 @@
-//! Updates as vectors of integers of one length, whoever sends them: what noise is added to and what seals wrap.
+//! Quantised updates: vectors of integers of the same length for all devices, to which noise is added and which seals wrap.
 //!
-//! Two ways for tables of which a device touches some rows. **Dense**: a word for each value of each row; nothing is revealed
-//! but the sums, and the length follows the catalog. **Buckets**: rows in hashed cells, padded to one number of cells; the
-//! length follows the rows that a cohort touches together, and the server learns from the sum which rows that were, but
-//! not of whom.
+//! Two layouts for tables of which a device changes some rows. **Dense**: an integer for each value of each row; nothing is revealed
+//! but the sums, and the length grows with the catalog. **Buckets**: rows in an invertible Bloom lookup table; the length grows
+//! with the rows that a cohort changes together, and the server learns from the sum which rows those were, but not whose.
 
 mod buckets;
 mod grid;
@@ -15,7 +14,7 @@ use buckets::{Buckets, MOST_UPDATES};
 use sottovoce_protocol::{Keyed, Layout, Rows, Update};
 use thiserror::Error;
 
-/// How rows that a device may have touched are laid out.
+/// How the rows of a table are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowLayout {
     /// All rows of the table.
@@ -25,63 +24,51 @@ pub enum RowLayout {
     Buckets(u32),
 }
 
-/// How updates become integers; the same for all devices of a round.
+/// How updates are quantised; the same for all devices of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Form {
     /// How values are rounded.
     pub grid: Grid,
     /// How rows are laid out.
     pub rows: RowLayout,
-    /// Whether the sum tells how many updates had each row. With noise it must not.
+    /// Whether the sum counts the updates with each row. Not with noise.
     pub counts: bool,
-    /// Whether the last word says whether the update was within the clip: 1, or -1 if it was longer.
+    /// Whether the last integer indicates clipping: 1 for an update within the clip, -1 for a longer one.
     pub votes: bool,
 }
 
-/// A form that cannot be.
+/// Why updates cannot be quantised so.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum FormError {
-    /// Cells are read by their counts.
-    #[error(
-        "rows in buckets are read by their counts: they do not go with noise, only whole tables (buckets = 0) do"
-    )]
+    /// Buckets are decoded by their counts.
+    #[error("rows in buckets are read by their counts: they do not go with noise, only whole tables (buckets = 0) do")]
     BucketsWithoutCounts,
-    /// Rows that could not be told apart.
+    /// Two rows with the same buckets. Fields: two of them; a number of buckets without such rows.
     #[error(
-        "rows {} and {} would share all of their buckets, and no sum with both could be read: take buckets = {better}",
-        rows[0],
-        rows[1]
+        "rows {one} and {other} would share all of their buckets, and no sum with both could be read: take buckets = {1}",
+        one = .0[0],
+        other = .0[1]
     )]
-    AlikeRows {
-        /// Two of them.
-        rows: [u32; 2],
-        /// Buckets that tell all apart.
-        better: u32,
-    },
-    /// More words than a message may have.
-    #[error("{words} words an update, at most {most} can be sent")]
-    TooLong {
-        /// Words.
-        words: u64,
-        /// Words at most.
-        most: u64,
-    },
+    AlikeRows([u32; 2], u32),
+    /// More integers than fit a message. Fields: words; words at most.
+    #[error("{0} words an update, at most {1} can be sent")]
+    TooLong(u64, u64),
 }
 
-/// Words of an update at most.
+/// Integers of an update, at most.
 const MOST_WORDS: u64 = sottovoce_protocol::limits::MESSAGE_BYTES / 4 - 1024;
 
-/// A form for the tables of one layout.
+/// Quantises the updates of one layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantizer {
     form: Form,
-    tables: Vec<Place>,
+    tables: Vec<TableLayout>,
     length: usize,
 }
 
-/// Where a table is.
+/// Position and layout of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct TableLayout {
     rows: usize,
     cols: usize,
     start: usize,
@@ -101,7 +88,7 @@ impl Quantizer {
     /// For updates of this layout.
     ///
     /// # Errors
-    /// If buckets are to do without counts, or an update would be too long to be sent.
+    /// If buckets have no counts, or an update would be too long to be sent.
     pub fn new(layout: &Layout, form: Form) -> Result<Self, FormError> {
         let (mut tables, mut length) = (Vec::new(), 0);
         let extra = usize::from(form.counts);
@@ -116,34 +103,34 @@ impl Quantizer {
                     (How::Buckets(buckets), buckets.words())
                 }
             };
-            tables.push(Place { rows, cols, start: length, how });
+            tables.push(TableLayout { rows, cols, start: length, how });
             length += words;
         }
         length += usize::from(form.votes);
         if length as u64 > MOST_WORDS {
-            return Err(FormError::TooLong { words: length as u64, most: MOST_WORDS });
+            return Err(FormError::TooLong(length as u64, MOST_WORDS));
         }
         Ok(Self { form, tables, length })
     }
 
-    /// Words of an update.
+    /// Integers of an update.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// How updates become integers.
+    /// How updates are quantised.
     pub fn form(&self) -> &Form {
         &self.form
     }
 
-    /// Updates that may be added up.
+    /// Updates that may be added.
     pub fn most_updates(&self) -> u64 {
         let bucketed = self.tables.iter().any(|table| matches!(table.how, How::Buckets(_)));
         if bucketed { MOST_UPDATES } else { u64::from(u32::MAX) }
     }
 
-    /// Whether every row can be told from every other, for a server to ask before it begins: that takes a while in a large
-    /// catalog, and devices need not know.
+    /// That no two rows have the same buckets, for a server to check before it starts: it takes a while for a large catalog, and
+    /// devices need not know.
     ///
     /// # Errors
     /// Names two rows with the same buckets, and a number of buckets with which there are none.
@@ -153,23 +140,20 @@ impl Quantizer {
             _ => None,
         });
         let tables: Vec<(Buckets, u32)> = bucketed.collect();
-        let Some(rows) = tables.iter().find_map(|(buckets, rows)| buckets.alike(*rows)) else {
+        let Some(rows) = tables.iter().find_map(|(buckets, rows)| buckets.collision(*rows)) else {
             return Ok(());
         };
         let RowLayout::Buckets(cells) = self.form.rows else { return Ok(()) };
-        let fits = |cells: &u32| {
-            tables.iter().all(|&(_, rows)| Buckets::new(*cells as usize, 0).alike(rows).is_none())
-        };
-        let (near, far) = (
-            (1..16).map(|more| cells.saturating_add(3 * more)),
-            (1..16).map(|n| cells.saturating_mul(1 << n)),
-        );
+        let fits =
+            |cells: &u32| tables.iter().all(|&(_, rows)| Buckets::new(*cells as usize, 0).collision(rows).is_none());
+        let (near, far) =
+            ((1..16).map(|more| cells.saturating_add(3 * more)), (1..16).map(|n| cells.saturating_mul(1 << n)));
         let better = near.chain(far).find(fits).unwrap_or(u32::MAX);
-        Err(FormError::AlikeRows { rows, better })
+        Err(FormError::AlikeRows(rows, better))
     }
 
-    /// Gives the words of an update that are not zero, as places and words to be added there modulo 2^32. The update is of this
-    /// layout.
+    /// Quantises an update of this layout: calls `add` with position and integer, to be added there modulo 2^32, for all that are
+    /// not zero.
     pub fn quantize(&self, update: &Update, mut add: impl FnMut(usize, u32)) {
         let rounding = self.form.grid.rounding(update.tables().iter().map(Rows::values));
         let mut steps = Vec::new();
@@ -188,20 +172,20 @@ impl Quantizer {
         }
     }
 
-    /// The word that says whether updates were within the clip, if there is one.
-    pub fn vote(&self) -> Option<usize> {
+    /// The position of the clip indicator, if there is one.
+    pub fn indicator(&self) -> Option<usize> {
         self.form.votes.then(|| self.length - 1)
     }
 
-    /// All words of an update.
+    /// All integers of an update.
     pub fn words(&self, update: &Update) -> Vec<u32> {
         let mut words = vec![0u32; self.length];
         self.quantize(update, |place, word| words[place] = words[place].wrapping_add(word));
         words
     }
 
-    /// Reads a sum of updates, noise included: for each row that somebody sent its table, its number, how many updates had
-    /// it, and its sum. Without counts that is all rows, each as if all `updates` had it.
+    /// Dequantises a sum of updates, noise included: calls `each` with table, row, number of updates and sum for each row that some
+    /// update had. Without counts these are all rows, as if all `updates` had them.
     ///
     /// # Errors
     /// If there are more rows than the buckets hold.
@@ -230,8 +214,7 @@ impl Quantizer {
                 _ => {
                     for index in 0..place.rows {
                         let (start, count) = place.row(index, counts);
-                        let count =
-                            count.map_or(updates, |count| sum[count].clamp(0, u32::MAX.into()) as u32);
+                        let count = count.map_or(updates, |count| sum[count].clamp(0, u32::MAX.into()) as u32);
                         if count > 0 {
                             row(index, count, &mut sum[start..][..place.cols].iter().copied());
                         }
@@ -243,13 +226,11 @@ impl Quantizer {
     }
 }
 
-impl Place {
-    /// Where a row's values begin, and where its count is if there is one.
+impl TableLayout {
+    /// Position of a row's values, and of its count if there is one.
     fn row(&self, row: usize, counts: bool) -> (usize, Option<usize>) {
         match self.how {
-            How::Whole => {
-                (self.start + row * self.cols, counts.then_some(self.start + self.rows * self.cols))
-            }
+            How::Whole => (self.start + row * self.cols, counts.then_some(self.start + self.rows * self.cols)),
             _ => {
                 let start = self.start + row * (self.cols + usize::from(counts));
                 (start, counts.then_some(start + self.cols))
@@ -271,7 +252,7 @@ impl Place {
     }
 }
 
-/// A sum of words modulo 2^32 as signed numbers.
+/// Sums modulo 2^32 as signed integers.
 pub fn to_signed(words: &[u32]) -> Vec<i64> {
     words.iter().map(|&word| i64::from(word as i32)).collect()
 }
@@ -302,18 +283,18 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_cannot_be_are_refused() {
+    fn rejects_impossible_layouts() {
         let error = Quantizer::new(&layout(), form(RowLayout::Buckets(30), false)).unwrap_err();
         assert_eq!(error, FormError::BucketsWithoutCounts);
         let large = Layout::new(vec![Shape::new("items", 1 << 22, 60, Keyed::Items)]).unwrap();
-        assert!(matches!(Quantizer::new(&large, form(RowLayout::Dense, true)), Err(FormError::TooLong { .. })));
+        assert!(matches!(Quantizer::new(&large, form(RowLayout::Dense, true)), Err(FormError::TooLong(..))));
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, true)).unwrap().length(), 40 * 4 + 5);
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap().length(), 40 * 3 + 4);
         assert_eq!(Quantizer::new(&layout(), form(RowLayout::Buckets(30), true)).unwrap().length(), 30 * 7 + 5);
     }
 
     #[test]
-    fn buckets_in_which_rows_are_alike_are_refused_with_how_many_to_take() {
+    fn rejects_buckets_with_colliding_rows_and_suggests_a_number() {
         let quantizer = |cells, rows| {
             let layout = Layout::new(vec![Shape::new("items", rows, 3, Keyed::Items)]).unwrap();
             Quantizer::new(&layout, form(RowLayout::Buckets(cells), true)).unwrap().check_buckets()
@@ -321,7 +302,7 @@ mod tests {
         assert_eq!(quantizer(6000, 3706), Ok(()));
         for (cells, rows) in [(30, 200), (300, 3706), (3, 9)] {
             let error = quantizer(cells, rows).unwrap_err();
-            let FormError::AlikeRows { better, .. } = error else { panic!("{error}") };
+            let FormError::AlikeRows(_, better) = error else { panic!("{error}") };
             assert!(error.to_string().contains("share all of their buckets"), "{error}");
             assert!(better > cells && quantizer(better, rows) == Ok(()), "{error}");
         }
@@ -329,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_of_updates_come_back(
+        fn sums_of_updates_dequantise(
             updates in prop::collection::vec(
                 (prop::collection::btree_map(0u32..40, prop::array::uniform3(-2.0f32..2.0), 0..6),
                  prop::array::uniform4(-2.0f32..2.0)),
@@ -369,11 +350,11 @@ mod tests {
     }
 
     #[test]
-    fn updates_say_whether_they_are_within_the_clip() {
+    fn clip_indicator_is_the_last_integer() {
         let grid = Grid::choose(2.0, Some(1.0), 100, 0.0).unwrap();
         let quantizer =
             Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true }).unwrap();
-        assert_eq!((quantizer.length(), quantizer.vote()), (40 * 3 + 4 + 1, Some(124)));
+        assert_eq!((quantizer.length(), quantizer.indicator()), (40 * 3 + 4 + 1, Some(124)));
         for (value, vote) in [(0.5, 1), (1.5, -1)] {
             let words = quantizer.words(update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
             assert_eq!(words[124] as i32, vote);
@@ -384,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counts_every_row_is_there() {
+    fn without_counts_every_row_is_dequantised() {
         let quantizer = Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap();
         let words = quantizer.words(update(&BTreeMap::from([(7, [0.5, -1.0, 0.25])]), [0.0; 4]).update());
         let mut seen = Vec::new();

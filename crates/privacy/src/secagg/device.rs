@@ -4,103 +4,68 @@ use super::identity::{Identity, IdentityKey, signed};
 use super::keys::{self, Secrets};
 use super::mask::{Sign, apply, digest};
 use super::messages::{
-    Advertise, Confirm, Confirmations, Header, EncryptedShares, Masked, Message, Neighbours, Peer, PublicKeys, RevealedShare,
-    EncryptedShare, Shares, Survivors, Unmask,
+    Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
+    Shares, Survivors, Unmask,
 };
-use super::sharing::{self, Share};
-use super::{Malformed, Parameters, ClientIndex, Config, ConfigError};
+use super::shamir::{self, Share};
+use super::{ClientIndex, Config, ConfigError, Malformed, Parameters};
 use crate::tokens::to_hex;
 use std::collections::BTreeSet;
 
-/// Why a device does not go on. It has then sent nothing in answer, and its state is as before.
+/// What a device returns.
+type Result<T, E = DeviceError> = std::result::Result<T, E>;
+
+/// Why a device does not answer. Its state is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DeviceError {
-    /// Config that cannot be.
-    #[error("the terms: {0}")]
+    /// An impossible configuration.
+    #[error("the configuration: {0}")]
     Config(#[from] ConfigError),
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     #[error("not a message: {0}")]
     Malformed(#[from] Malformed),
-    /// A message for another federation, round or device.
-    #[error("a message for {found:?}, while this device is {expected:?}")]
-    Elsewhere {
-        /// Where it belongs.
-        found: Header,
-        /// Who this is.
-        expected: Header,
-    },
-    /// A client that the round does not have.
-    #[error("client {client} in a round of {devices} devices")]
-    ClientIndex {
-        /// Which.
-        client: ClientIndex,
-        /// How many there are.
-        devices: u32,
-    },
-    /// A step before its turn.
+    /// A message for another federation, round or device. Fields: whom it is for; who this is.
+    #[error("a message for {0:?}, but this device is {1:?}")]
+    WrongRecipient(Header, Header),
+    /// An index that the round does not have. Fields: which; how many there are.
+    #[error("client {0} in a round of {1} devices")]
+    Client(ClientIndex, u32),
+    /// A step before its predecessor.
     #[error("{0} before the step that comes first")]
     TooEarly(&'static str),
-    /// Something else than what was received or given before in its place.
+    /// Something other than what was received or sent before.
     #[error("{0} differs from what this device saw before")]
     Changed(&'static str),
-    /// A neighbourhood of the wrong size.
-    #[error("{found} neighbours, but {devices} devices make it {expected}")]
-    Neighbours {
-        /// How many there are.
-        found: usize,
-        /// How many devices the server says advertised.
-        devices: u32,
-        /// How many there must be.
-        expected: u32,
-    },
-    /// A list that names this device, a device that is not, or one twice.
-    #[error("client {client} has no place among the {list}")]
-    Stranger {
-        /// Who.
-        client: ClientIndex,
-        /// Where.
-        list: &'static str,
-    },
-    /// One key for two devices, or one that gives no secret.
-    #[error("the key of client {0} is another device's too, or no key")]
+    /// A neighbourhood of the wrong size. Fields: how many there are; how many devices the server says advertised; how
+    /// many there must be.
+    #[error("{0} neighbours, but {2} for {1} devices")]
+    Neighbours(usize, u32, u32),
+    /// A list that names this device, a device that is not, or one twice. Fields: who; where.
+    #[error("client {0} must not be among the {1}")]
+    Unexpected(ClientIndex, &'static str),
+    /// A key that two devices share, or a point of small order.
+    #[error("the key of client {0} is also another device's, or is not a key")]
     Key(ClientIndex),
     /// Keys without an identity's signature, or with a false one.
-    #[error("the keys of client {0} are not signed by the identity that they name for the terms of this round")]
+    #[error("the keys of client {0} are not signed by the identity that they name for the configuration of this round")]
     Unsigned(ClientIndex),
-    /// An identity that this device has not heard of from elsewhere.
-    #[error("client {client} has the identity {}, which is not in this device's roster: somebody who is not listed yet, or nobody at all", to_hex(.identity))]
-    Unknown {
-        /// Whose keys.
-        client: ClientIndex,
-        /// The identity.
-        identity: IdentityKey,
-    },
-    /// One identity in two clients.
-    #[error("the identity of client {0} has another client too")]
-    Twice(ClientIndex),
-    /// A box that its sender did not seal for this device and round.
-    #[error("the box from client {0} does not open")]
-    Box(ClientIndex),
-    /// Too few neighbours.
-    #[error("{found} neighbours {what}, but {threshold} are needed")]
-    TooFew {
-        /// Who did what.
-        what: &'static str,
-        /// How many.
-        found: usize,
-        /// The threshold.
-        threshold: u32,
-    },
-    /// An input of the wrong length.
-    #[error("{found} values, but the terms say {expected}")]
-    Length {
-        /// How many there are.
-        found: usize,
-        /// How many there must be.
-        expected: u32,
-    },
+    /// An identity that is not in this device's roster. Fields: whose keys; the identity.
+    #[error("client {0} has the identity {identity}, which is not in this device's roster: not listed yet, or invented", identity = to_hex(.1))]
+    Unknown(ClientIndex, IdentityKey),
+    /// One identity for two clients.
+    #[error("the identity of client {0} is also another client's")]
+    DuplicateIdentity(ClientIndex),
+    /// Shares that their sender did not encrypt for this device and round.
+    #[error("the shares from client {0} do not decrypt")]
+    Decryption(ClientIndex),
+    /// Too few neighbours. Fields: who did what; how many; the threshold.
+    #[error("{1} neighbours {0}, but {2} are needed")]
+    TooFew(&'static str, usize, u32),
+    /// An input of the wrong length. Fields: how many there are; how many there must be.
+    #[error("{0} values, but the configuration says {1}")]
+    Length(usize, u32),
     /// Config with signatures, but no identity was given; or the other way round.
-    #[error("the terms and this device do not agree on signatures")]
+    #[error("the configuration and this device do not agree on signatures")]
     Identity,
 }
 
@@ -108,119 +73,105 @@ pub enum DeviceError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldShares {
     pub(crate) client: ClientIndex,
-    pub(crate) own: Share,
-    pub(crate) mask: Share,
+    pub(crate) self_mask: Share,
+    pub(crate) mask_key: Share,
 }
 
 /// One device in one round.
 pub struct Device {
-    pub(crate) terms: Config,
+    pub(crate) config: Config,
     pub(crate) client: ClientIndex,
     pub(crate) seed: [u8; 32],
     pub(crate) identity: Option<Identity>,
     pub(crate) neighbours: Option<Neighbours>,
     pub(crate) held: Option<Vec<HeldShares>>,
-    /// Of the input: a second one under the same masks would give away the difference.
+    /// Digest of the input: a second input under the same masks would reveal the difference.
     pub(crate) input: Option<[u8; 32]>,
-    /// The one list that this device answers.
+    /// The only list that this device answers.
     pub(crate) survivors: Option<Survivors>,
 }
 
 impl Device {
-    /// A device that takes a client in a round. The seed must be fresh for every round and secret; everything secret follows from it.
-    pub fn new(terms: Config, client: ClientIndex, seed: [u8; 32]) -> Result<Self, DeviceError> {
-        terms.check()?;
-        if client >= terms.devices {
-            return Err(DeviceError::ClientIndex { client, devices: terms.devices });
+    /// A device in a round. The seed must be secret and fresh for every round; all secrets are derived from it.
+    pub fn new(config: Config, client: ClientIndex, seed: [u8; 32]) -> Result<Self> {
+        config.check()?;
+        if client >= config.devices {
+            return Err(DeviceError::Client(client, config.devices));
         }
-        if terms.signed {
+        if config.signed {
             return Err(DeviceError::Identity);
         }
-        Ok(Self {
-            terms,
-            client,
-            seed,
-            identity: None,
-            neighbours: None,
-            held: None,
-            input: None,
-            survivors: None,
-        })
+        Ok(Self { config, client, seed, identity: None, neighbours: None, held: None, input: None, survivors: None })
     }
 
-    /// The same where the terms ask for signatures.
-    pub fn with_identity(
-        terms: Config,
-        client: ClientIndex,
-        seed: [u8; 32],
-        identity: Identity,
-    ) -> Result<Self, DeviceError> {
-        if !terms.signed {
+    /// The same where the configuration asks for signatures.
+    pub fn with_identity(config: Config, client: ClientIndex, seed: [u8; 32], identity: Identity) -> Result<Self> {
+        if !config.signed {
             return Err(DeviceError::Identity);
         }
-        let unsigned = Self::new(Config { signed: false, ..terms.clone() }, client, seed)?;
-        Ok(Self { terms, identity: Some(identity), ..unsigned })
+        let unsigned = Self::new(Config { signed: false, ..config.clone() }, client, seed)?;
+        Ok(Self { config, identity: Some(identity), ..unsigned })
     }
 
-    /// The terms it takes part by.
-    pub fn terms(&self) -> &Config {
-        &self.terms
+    /// The round's configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
-    /// Its client.
+    /// Its index in the round.
     pub fn client(&self) -> ClientIndex {
         self.client
     }
 
     fn header(&self) -> Header {
-        Header::new(&self.terms, self.client)
+        Header::new(&self.config, self.client)
     }
 
-    fn mine(&self, message: &impl Message) -> Result<(), DeviceError> {
+    fn check_recipient(&self, message: &impl Message) -> Result<()> {
         let (found, expected) = (message.header(), self.header());
-        if found == expected { Ok(()) } else { Err(DeviceError::Elsewhere { found, expected }) }
+        if found == expected { Ok(()) } else { Err(DeviceError::WrongRecipient(found, expected)) }
     }
 
     /// Step 1: its keys.
     pub fn advertise(&self) -> Advertise {
         let header = self.header();
-        let (boxes, masks) = Secrets::new(self.seed).public();
-        let mut keys = PublicKeys { boxes, masks, signed: None };
+        let (encryption, masks) = Secrets::new(self.seed).public();
+        let mut keys = PublicKeys { encryption, masks, signed: None };
         keys.signed = self
             .identity
             .as_ref()
-            .map(|own| (own.public(), own.sign(&keys::keys_text(&self.terms, self.client, &keys))));
+            .map(|own| (own.public(), own.sign(&keys::keys_text(&self.config, self.client, &keys))));
         Advertise { header, keys }
     }
 
-    /// Step 2: looks at its neighbours' keys and shares its secrets among them.
-    pub fn share(&mut self, neighbours: &Neighbours) -> Result<Shares, DeviceError> {
-        self.mine(neighbours)?;
+    /// Step 2: checks its neighbours' keys and shares its secrets among them.
+    pub fn share(&mut self, neighbours: &Neighbours) -> Result<Shares> {
+        self.check_recipient(neighbours)?;
         if self.neighbours.as_ref().is_some_and(|before| before != neighbours) {
             return Err(DeviceError::Changed("the list of neighbours"));
         }
         let parameters = self.check_neighbours(neighbours)?;
-        let shares = self.seal_shares(&parameters, &neighbours.peers)?;
+        let shares = self.encrypt_shares(&parameters, &neighbours.peers)?;
         self.neighbours = Some(neighbours.clone());
         Ok(shares)
     }
 
-    fn check_neighbours(&self, neighbours: &Neighbours) -> Result<Parameters, DeviceError> {
-        let parameters = self.terms.parameters(neighbours.devices)?;
+    fn check_neighbours(&self, neighbours: &Neighbours) -> Result<Parameters> {
+        let parameters = self.config.parameters(neighbours.devices)?;
         let (found, expected) = (neighbours.peers.len(), parameters.neighbours);
         if found != expected as usize {
-            return Err(DeviceError::Neighbours { found, devices: neighbours.devices, expected });
+            return Err(DeviceError::Neighbours(found, neighbours.devices, expected));
         }
         let own = self.advertise().keys;
-        let mut seen = BTreeSet::from([own.boxes, own.masks]);
+        let mut seen = BTreeSet::from([own.encryption, own.masks]);
         let mut identities: BTreeSet<_> = own.signed.map(|(identity, _)| identity).into_iter().collect();
         let mut last = None;
-        for Peer { client, keys } in &neighbours.peers {
-            if *client == self.client || *client >= self.terms.devices || last.is_some_and(|last| last >= *client) {
-                return Err(DeviceError::Stranger { client: *client, list: "neighbours" });
+        for (client, keys) in &neighbours.peers {
+            if *client == self.client || *client >= self.config.devices || last.is_some_and(|last| last >= *client) {
+                return Err(DeviceError::Unexpected(*client, "neighbours"));
             }
             last = Some(*client);
-            if !seen.insert(keys.boxes) || !seen.insert(keys.masks) {
+            if !seen.insert(keys.encryption) || !seen.insert(keys.masks) {
                 return Err(DeviceError::Key(*client));
             }
             self.check_identity(*client, keys, &mut identities)?;
@@ -229,91 +180,85 @@ impl Device {
     }
 
     /// Without identities, keys are taken as the server gives them.
-    fn check_identity(
-        &self,
-        client: ClientIndex,
-        keys: &PublicKeys,
-        seen: &mut BTreeSet<IdentityKey>,
-    ) -> Result<(), DeviceError> {
+    fn check_identity(&self, client: ClientIndex, keys: &PublicKeys, seen: &mut BTreeSet<IdentityKey>) -> Result<()> {
         let Some(own) = &self.identity else { return Ok(()) };
         let Some((identity, signature)) = keys.signed else { return Err(DeviceError::Unsigned(client)) };
         if !own.trusts(&identity) {
-            return Err(DeviceError::Unknown { client, identity });
+            return Err(DeviceError::Unknown(client, identity));
         }
         if !seen.insert(identity) {
-            return Err(DeviceError::Twice(client));
+            return Err(DeviceError::DuplicateIdentity(client));
         }
-        let text = keys::keys_text(&self.terms, client, keys);
+        let text = keys::keys_text(&self.config, client, keys);
         if signed(&identity, &text, &signature) { Ok(()) } else { Err(DeviceError::Unsigned(client)) }
     }
 
-    fn seal_shares(&self, parameters: &Parameters, peers: &[Peer]) -> Result<Shares, DeviceError> {
+    fn encrypt_shares(&self, parameters: &Parameters, peers: &[(ClientIndex, PublicKeys)]) -> Result<Shares> {
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let (threshold, count) = (parameters.threshold as usize, peers.len());
         let split = |secret: &[u8; 32], which| {
-            let wrong = DeviceError::TooFew { what: "are there", found: count, threshold: parameters.threshold };
-            sharing::split(secret, threshold, count, &mut secrets.polynomial(which)).ok_or(wrong)
+            let wrong = DeviceError::TooFew("are there", count, parameters.threshold);
+            shamir::split(secret, threshold, count, &mut secrets.polynomial(which)).ok_or(wrong)
         };
-        let (own, mask) = (split(&secrets.own, 0)?, split(secrets.masks.as_bytes(), 1)?);
-        let seal = |(peer, (own, mask)): (&Peer, (&Share, &Share))| {
-            let sealed =
-                keys::seal(&header, &secrets.boxes, self.client, (peer.client, &peer.keys.boxes), (own, mask));
-            sealed.map(|sealed| EncryptedShare { client: peer.client, sealed }).ok_or(DeviceError::Key(peer.client))
+        let (self_masks, mask_keys) = (split(&secrets.self_mask, 0)?, split(secrets.masks.as_bytes(), 1)?);
+        let encrypt = |((to, keys), shares): (&(ClientIndex, PublicKeys), (&Share, &Share))| {
+            let encrypted = keys::encrypt(&header, &secrets.encryption, self.client, (*to, &keys.encryption), shares);
+            encrypted.map(|encrypted| (*to, encrypted)).ok_or(DeviceError::Key(*to))
         };
-        let boxes: Result<_, _> = peers.iter().zip(own.iter().zip(&mask)).map(seal).collect();
-        Ok(Shares { header, commitment: keys::commitment(&secrets.own), boxes: boxes? })
+        let encrypted = peers.iter().zip(self_masks.iter().zip(&mask_keys)).map(encrypt);
+        let commitment = keys::commitment(&secrets.self_mask);
+        Ok(Shares { header, commitment, encrypted: encrypted.collect::<Result<_, _>>()? })
     }
 
-    /// Step 3: opens its boxes and masks its input with every neighbour that shared. Once a round: of the same input it
-    /// gives the same message again, another it refuses.
-    pub fn mask(&mut self, inbox: &EncryptedShares, input: &[u32]) -> Result<Masked, DeviceError> {
-        self.mine(inbox)?;
-        if input.len() != self.terms.length as usize {
-            return Err(DeviceError::Length { found: input.len(), expected: self.terms.length });
+    /// Step 3: decrypts its neighbours' shares and masks its input with every neighbour that shared. Once a round: the same
+    /// input gives the same message again, another is refused.
+    pub fn mask(&mut self, received: &EncryptedShares, input: &[u32]) -> Result<Masked> {
+        self.check_recipient(received)?;
+        if input.len() != self.config.length as usize {
+            return Err(DeviceError::Length(input.len(), self.config.length));
         }
         let digest = digest(input);
         if self.input.is_some_and(|before| before != digest) {
             return Err(DeviceError::Changed("the input"));
         }
-        let held = self.open_boxes(inbox)?;
+        let held = self.decrypt_shares(received)?;
         if self.held.as_ref().is_some_and(|before| *before != held) {
-            return Err(DeviceError::Changed("the inbox"));
+            return Err(DeviceError::Changed("the encrypted shares"));
         }
         let words = self.masked(&held, input)?;
         (self.held, self.input) = (Some(held), Some(digest));
         Ok(Masked { header: self.header(), words })
     }
 
-    pub(crate) fn met(&self, before: &'static str) -> Result<(&Neighbours, Parameters), DeviceError> {
+    fn neighbourhood(&self, before: &'static str) -> Result<(&Neighbours, Parameters)> {
         let neighbours = self.neighbours.as_ref().ok_or(DeviceError::TooEarly(before))?;
-        Ok((neighbours, self.terms.parameters(neighbours.devices)?))
+        Ok((neighbours, self.config.parameters(neighbours.devices)?))
     }
 
-    fn peer(&self, client: ClientIndex, list: &'static str) -> Result<&Peer, DeviceError> {
+    fn peer(&self, client: ClientIndex, list: &'static str) -> Result<&PublicKeys> {
         let peers = &self.neighbours.as_ref().ok_or(DeviceError::TooEarly(list))?.peers;
-        let place = peers.binary_search_by_key(&client, |peer| peer.client);
-        place.map(|place| &peers[place]).map_err(|_| DeviceError::Stranger { client, list })
+        let found = peers.binary_search_by_key(&client, |(peer, _)| *peer);
+        found.map(|position| &peers[position].1).map_err(|_| DeviceError::Unexpected(client, list))
     }
 
-    fn open_boxes(&self, inbox: &EncryptedShares) -> Result<Vec<HeldShares>, DeviceError> {
-        let threshold = self.met("the inbox")?.1.threshold;
+    fn decrypt_shares(&self, received: &EncryptedShares) -> Result<Vec<HeldShares>> {
+        let threshold = self.neighbourhood("the encrypted shares")?.1.threshold;
         let (secrets, header) = (Secrets::new(self.seed), self.header());
-        let open = |sealed: &EncryptedShare| {
-            let peer = self.peer(sealed.client, "boxes")?;
-            let opened =
-                keys::open(&header, &secrets.boxes, self.client, (peer.client, &peer.keys.boxes), &sealed.sealed);
-            let (own, mask) = opened.ok_or(DeviceError::Box(peer.client))?;
-            Ok(HeldShares { client: peer.client, own, mask })
+        let decrypt = |&(client, ref encrypted): &(ClientIndex, [u8; keys::CIPHERTEXT])| {
+            let from = (client, &self.peer(client, "encrypted shares")?.encryption);
+            let shares = keys::decrypt(&header, &secrets.encryption, self.client, from, encrypted);
+            let (self_mask, mask_key) = shares.ok_or(DeviceError::Decryption(client))?;
+            Ok(HeldShares { client, self_mask, mask_key })
         };
-        let held: Vec<HeldShares> = inbox.boxes.iter().map(open).collect::<Result<_, DeviceError>>()?;
+        let held: Vec<HeldShares> = received.encrypted.iter().map(decrypt).collect::<Result<_>>()?;
         if let Some(twice) = held.windows(2).find(|pair| pair[0].client >= pair[1].client) {
-            return Err(DeviceError::Stranger { client: twice[1].client, list: "boxes" });
+            return Err(DeviceError::Unexpected(twice[1].client, "encrypted shares"));
         }
         enough("shared", held.len(), threshold)?;
         Ok(held)
     }
 
-    fn masked(&self, held: &[HeldShares], input: &[u32]) -> Result<Vec<u32>, DeviceError> {
+    fn masked(&self, held: &[HeldShares], input: &[u32]) -> Result<Vec<u32>> {
         let mut words = input.to_vec();
         for (key, sign) in self.mask_keys(held)? {
             apply(&key, sign, &mut words);
@@ -321,21 +266,21 @@ impl Device {
         Ok(words)
     }
 
-    /// Of the own mask first, then of those shared with each neighbour; the lower client adds, the higher subtracts.
-    pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], Sign)>, DeviceError> {
+    /// The key of the self mask, then those of the masks shared with each neighbour; the lower index adds, the higher subtracts.
+    pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], Sign)>> {
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let pair = |held: &HeldShares| {
-            let peer = self.peer(held.client, "boxes")?;
-            let key = keys::pair_key(&header, (self.client, &secrets.masks), (peer.client, &peer.keys.masks));
-            let sign = if self.client < peer.client { Sign::Plus } else { Sign::Minus };
-            Ok((key.ok_or(DeviceError::Key(peer.client))?, sign))
+            let (peer, public) = (held.client, &self.peer(held.client, "encrypted shares")?.masks);
+            let key = keys::pair_key(&header, (self.client, &secrets.masks), (peer, public));
+            let sign = if self.client < peer { Sign::Plus } else { Sign::Minus };
+            Ok((key.ok_or(DeviceError::Key(peer))?, sign))
         };
-        let own = Ok((keys::own_key(&header, self.client, &secrets.own), Sign::Plus));
+        let own = Ok((keys::self_mask_key(&header, self.client, &secrets.self_mask), Sign::Plus));
         std::iter::once(own).chain(held.iter().map(pair)).collect()
     }
 
-    /// Step 4, where the terms ask for signatures: signs that it counts in the neighbours whose inputs came.
-    pub fn confirm(&mut self, survivors: &Survivors) -> Result<Confirm, DeviceError> {
+    /// Step 4, where the configuration asks for signatures: signs that it counts in the neighbours whose inputs came.
+    pub fn confirm(&mut self, survivors: &Survivors) -> Result<Confirm> {
         let Some(identity) = self.identity.clone() else { return Err(DeviceError::Identity) };
         self.accept(survivors)?;
         let header = self.header();
@@ -343,9 +288,9 @@ impl Device {
         Ok(Confirm { header, signatures: survivors.survived.iter().map(sign).collect() })
     }
 
-    /// The last step: one share of each neighbour, of the own mask's seed of those whose inputs came, of the mask key of the
-    /// others. The list is remembered: no other is ever answered, so never both for one peer.
-    pub fn unmask(&mut self, survivors: &Survivors) -> Result<Unmask, DeviceError> {
+    /// The last step: one share of each neighbour, of the self-mask seed if its input came, of the mask key if not. The list is
+    /// stored and no other is ever answered, so never both for one neighbour.
+    pub fn unmask(&mut self, survivors: &Survivors) -> Result<Unmask> {
         if self.identity.is_some() {
             return Err(DeviceError::Identity);
         }
@@ -354,67 +299,68 @@ impl Device {
     }
 
     /// The last step after [`confirm`](Self::confirm): only when enough neighbours have signed that they count this device in.
-    pub fn unmask_confirmed(&mut self, confirmed: &Confirmations) -> Result<Unmask, DeviceError> {
-        self.mine(confirmed)?;
+    pub fn unmask_confirmed(&mut self, confirmed: &Confirmations) -> Result<Unmask> {
+        self.check_recipient(confirmed)?;
         if self.identity.is_none() {
             return Err(DeviceError::Identity);
         }
         let survivors = self.survivors.as_ref().ok_or(DeviceError::TooEarly("the confirmations"))?;
         let header = self.header();
         let valid = |(client, signature): &&(ClientIndex, [u8; 64])| {
-            let by = self.peer(*client, "confirmations").ok().and_then(|peer| peer.keys.signed);
+            let by = self.peer(*client, "confirmations").ok().and_then(|keys| keys.signed);
             let among = survivors.survived.binary_search(client).is_ok();
             among
-                && by.is_some_and(|(by, _)| {
-                    signed(&by, &keys::included_text(&header, *client, self.client), signature)
-                })
+                && by.is_some_and(|(by, _)| signed(&by, &keys::included_text(&header, *client, self.client), signature))
         };
         let by: BTreeSet<ClientIndex> = confirmed.signatures.iter().filter(valid).map(|(client, _)| *client).collect();
         enough(
             "confirmed that they count this device in",
             by.len(),
-            self.met("the confirmations")?.1.threshold,
+            self.neighbourhood("the confirmations")?.1.threshold,
         )?;
         self.reveal()
     }
 
-    /// Takes a list of survivors for the only one, if it agrees with what this device saw.
-    fn accept(&mut self, survivors: &Survivors) -> Result<(), DeviceError> {
-        self.mine(survivors)?;
+    /// Accepts the only list of survivors, if it agrees with what this device saw.
+    fn accept(&mut self, survivors: &Survivors) -> Result<()> {
+        self.check_recipient(survivors)?;
         let held = self.held.as_ref().ok_or(DeviceError::TooEarly("the list of survivors"))?;
         if self.survivors.as_ref().is_some_and(|before| before != survivors) {
             return Err(DeviceError::Changed("the list of survivors"));
         }
         let mut named: Vec<ClientIndex> = survivors.survived.iter().chain(&survivors.dropped).copied().collect();
         named.sort_unstable();
-        let known: Vec<ClientIndex> = held.iter().map(|held| held.client).collect();
-        if named != known || !survivors.survived.is_sorted() || !survivors.dropped.is_sorted() {
+        let shared: Vec<ClientIndex> = held.iter().map(|held| held.client).collect();
+        if named != shared || !survivors.survived.is_sorted() || !survivors.dropped.is_sorted() {
             return Err(DeviceError::Changed("who shared, by the list of survivors,"));
         }
-        enough("survived", survivors.survived.len(), self.met("the list of survivors")?.1.threshold)?;
+        enough("survived", survivors.survived.len(), self.neighbourhood("the list of survivors")?.1.threshold)?;
         self.survivors = Some(survivors.clone());
         Ok(())
     }
 
-    fn reveal(&self) -> Result<Unmask, DeviceError> {
+    fn reveal(&self) -> Result<Unmask> {
         let (Some(held), Some(survivors)) = (&self.held, &self.survivors) else {
             return Err(DeviceError::TooEarly("unmasking"));
         };
         let one = |held: &HeldShares| {
             let survived = survivors.survived.binary_search(&held.client).is_ok();
-            (held.client, if survived { RevealedShare::SelfMask(held.own) } else { RevealedShare::MaskKey(held.mask) })
+            (
+                held.client,
+                if survived { RevealedShare::SelfMask(held.self_mask) } else { RevealedShare::MaskKey(held.mask_key) },
+            )
         };
         Ok(Unmask { header: self.header(), shares: held.iter().map(one).collect() })
     }
 }
 
-/// Says nothing of what is secret.
+/// Without the secrets.
 impl std::fmt::Debug for Device {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Device").field("header", &self.header()).finish_non_exhaustive()
     }
 }
 
-fn enough(what: &'static str, found: usize, threshold: u32) -> Result<(), DeviceError> {
-    if found >= threshold as usize { Ok(()) } else { Err(DeviceError::TooFew { what, found, threshold }) }
+fn enough(what: &'static str, found: usize, threshold: u32) -> Result<()> {
+    if found >= threshold as usize { Ok(()) } else { Err(DeviceError::TooFew(what, found, threshold)) }
 }

@@ -1,22 +1,22 @@
 //! Who is whose neighbour.
 
-use super::{Parameters, ClientIndex};
+use super::{ClientIndex, Parameters};
 use crate::SecureRng;
 use std::collections::BTreeMap;
 
-/// Each client's neighbours, ascending. A neighbour's place in that list, from 1, is the point at which its shares lie.
+/// Each client's neighbours, ascending. A neighbour's position in that list, from 1, is the evaluation point of its shares.
 pub(crate) struct Graph(BTreeMap<ClientIndex, Vec<ClientIndex>>);
 
 impl Graph {
-    /// The clients on a ring in random order, each tied to `k/2` on both sides; or all to all.
-    pub(crate) fn new(clients: &[ClientIndex], parameters: &Parameters, mut source: SecureRng) -> Self {
+    /// The clients on a ring in random order, each joined to `k/2` on both sides; or the complete graph.
+    pub(crate) fn new(clients: &[ClientIndex], parameters: &Parameters, mut rng: SecureRng) -> Self {
         if parameters.complete() {
             let others = |client: ClientIndex| clients.iter().copied().filter(|&other| other != client).collect();
             return Self(clients.iter().map(|&client| (client, others(client))).collect());
         }
         let mut ring = clients.to_vec();
         for last in (1..ring.len()).rev() {
-            ring.swap(last, below(&mut source, last as u64 + 1) as usize);
+            ring.swap(last, below(&mut rng, last as u64 + 1) as usize);
         }
         let reach = parameters.neighbours as usize / 2;
         Self((0..ring.len()).map(|at| (ring[at], around(&ring, at, reach))).collect())
@@ -33,7 +33,7 @@ impl Graph {
 }
 
 pub(crate) fn point(neighbours: &[ClientIndex], holder: ClientIndex) -> Option<u8> {
-    neighbours.binary_search(&holder).ok().and_then(|place| u8::try_from(place + 1).ok())
+    neighbours.binary_search(&holder).ok().and_then(|position| u8::try_from(position + 1).ok())
 }
 
 fn around(ring: &[ClientIndex], at: usize, reach: usize) -> Vec<ClientIndex> {
@@ -45,8 +45,8 @@ fn around(ring: &[ClientIndex], at: usize, reach: usize) -> Vec<ClientIndex> {
 }
 
 /// A number below `bound`; the high half of a product, which for such bounds is even to one part in 2^32.
-fn below(source: &mut SecureRng, bound: u64) -> u64 {
-    ((u128::from(source.next_u64()) * u128::from(bound)) >> 64) as u64
+fn below(rng: &mut SecureRng, bound: u64) -> u64 {
+    ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
 #[cfg(test)]
@@ -55,9 +55,9 @@ mod tests {
     use crate::secagg::ThreatModel;
 
     #[test]
-    fn every_device_has_as_many_neighbours_and_they_have_it() {
+    fn graph_is_regular_and_symmetric() {
         let clients: Vec<ClientIndex> = (0..1200).filter(|client| client % 6 != 0).collect();
-        let parameters = Parameters::choose_for_threat(clients.len() as u32, 0.3, 0.1, ThreatModel::SemiHonest).unwrap();
+        let parameters = Parameters::choose(clients.len() as u32, 0.3, 0.1, Some(ThreatModel::SemiHonest)).unwrap();
         let graph = Graph::new(&clients, &parameters, SecureRng::new([1; 32]));
         for &client in &clients {
             assert_eq!(graph.of(client).len(), parameters.neighbours as usize);

@@ -1,7 +1,7 @@
 //! Keys of a device in one round, and what is derived from them with a peer's.
 
-use super::sharing::Share;
-use super::{Header, PublicKeys, ClientIndex, Config};
+use super::shamir::Share;
+use super::{ClientIndex, Config, Header, PublicKeys};
 use crate::SecureRng;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
@@ -9,15 +9,15 @@ use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
 use x25519_dalek::{PublicKey, StaticSecret};
 
-/// Bytes of a box: two shares and the tag of their cipher.
-pub(crate) const BOX: usize = 64 + 16;
+/// Bytes of two encrypted shares: their own and the authentication tag.
+pub(crate) const CIPHERTEXT: usize = 64 + 16;
 
-/// What a device keeps to itself in a round, all from its seed.
+/// A device's secrets in a round, all derived from its seed.
 pub(crate) struct Secrets {
-    pub(crate) boxes: StaticSecret,
+    pub(crate) encryption: StaticSecret,
     pub(crate) masks: StaticSecret,
-    /// The seed of the mask that only this device adds.
-    pub(crate) own: [u8; 32],
+    /// The seed of the self mask.
+    pub(crate) self_mask: [u8; 32],
     shares: [u8; 32],
 }
 
@@ -26,67 +26,71 @@ impl Secrets {
         let source = SecureRng::new(seed);
         let secret = |label| source.stream(label, 0).seed();
         Self {
-            boxes: secret("secagg boxes").into(),
+            encryption: secret("secagg boxes").into(),
             masks: secret("secagg masks").into(),
-            own: secret("secagg own mask"),
+            self_mask: secret("secagg own mask"),
             shares: secret("secagg shares"),
         }
     }
 
     pub(crate) fn public(&self) -> ([u8; 32], [u8; 32]) {
-        (PublicKey::from(&self.boxes).to_bytes(), PublicKey::from(&self.masks).to_bytes())
+        (PublicKey::from(&self.encryption).to_bytes(), PublicKey::from(&self.masks).to_bytes())
     }
 
-    /// For the polynomials of the own mask's seed (0) and of the mask key (1).
+    /// Randomness for the polynomials of the self-mask seed (0) and of the mask key (1).
     pub(crate) fn polynomial(&self, which: u64) -> SecureRng {
         SecureRng::new(self.shares).stream("secagg polynomial", which)
     }
 }
 
-/// By which a server trusts the seed again that shares gave it.
-pub(crate) fn commitment(own: &[u8; 32]) -> [u8; 32] {
-    Sha256::new_with_prefix(b"sottovoce secagg own mask").chain_update(own).finalize().into()
+/// By which a server checks a reconstructed self-mask seed.
+pub(crate) fn commitment(self_mask: &[u8; 32]) -> [u8; 32] {
+    Sha256::new_with_prefix(b"sottovoce secagg own mask").chain_update(self_mask).finalize().into()
 }
 
-/// The key of the mask that two devices share: the same for both, whichever computes it. `None`: the public key is one that
+/// The key of a pairwise mask, the same whichever of the two devices computes it. `None` for a public key of small order, which
 /// gives the same secret with every other.
-pub(crate) fn pair_key(header: &Header, own: (ClientIndex, &StaticSecret), peer: (ClientIndex, &[u8; 32])) -> Option<[u8; 32]> {
+pub(crate) fn pair_key(
+    header: &Header,
+    own: (ClientIndex, &StaticSecret),
+    peer: (ClientIndex, &[u8; 32]),
+) -> Option<[u8; 32]> {
     let (low, high) = (own.0.min(peer.0), own.0.max(peer.0));
     derive(own.1, peer.1, "pair mask", header, low, high)
 }
 
-/// The key of the mask that only its owner adds.
-pub(crate) fn own_key(header: &Header, client: ClientIndex, own: &[u8; 32]) -> [u8; 32] {
-    expand(own, "own mask", header, client, client)
+/// The key of a self mask.
+pub(crate) fn self_mask_key(header: &Header, client: ClientIndex, seed: &[u8; 32]) -> [u8; 32] {
+    expand(seed, "own mask", header, client, client)
 }
 
-/// Seals the two shares `from` one device `to` another. The key serves for this one box, so its nonce may be zero.
-pub(crate) fn seal(
+/// Encrypts the two shares `from` one device `to` another. The key is used once, so the nonce may be zero.
+pub(crate) fn encrypt(
     header: &Header,
     secret: &StaticSecret,
     from: ClientIndex,
     to: (ClientIndex, &[u8; 32]),
     shares: (&Share, &Share),
-) -> Option<[u8; BOX]> {
+) -> Option<[u8; CIPHERTEXT]> {
     let key = derive(secret, to.1, "box", header, from, to.0)?;
     let plain = [*shares.0, *shares.1].concat();
-    let payload = Payload { msg: &plain, aad: &about("box", header, from, to.0) };
+    let payload = Payload { msg: &plain, aad: &context("box", header, from, to.0) };
     ChaCha20Poly1305::new(&key.into()).encrypt(&[0; 12].into(), payload).ok()?.try_into().ok()
 }
 
-/// Opens a box; `None` when it was not sealed by that device for this one in this round.
-pub(crate) fn open(
+/// Decrypts two shares; `None` unless that device encrypted them for this one in this round.
+pub(crate) fn decrypt(
     header: &Header,
     secret: &StaticSecret,
     to: ClientIndex,
     from: (ClientIndex, &[u8; 32]),
-    sealed: &[u8; BOX],
+    encrypted: &[u8; CIPHERTEXT],
 ) -> Option<(Share, Share)> {
     let key = derive(secret, from.1, "box", header, from.0, to)?;
-    let payload = Payload { msg: sealed, aad: &about("box", header, from.0, to) };
+    let payload = Payload { msg: encrypted, aad: &context("box", header, from.0, to) };
     let plain = ChaCha20Poly1305::new(&key.into()).decrypt(&[0; 12].into(), payload).ok()?;
-    let (own, mask) = plain.split_at_checked(32)?;
-    Some((own.try_into().ok()?, mask.try_into().ok()?))
+    let (self_mask, mask_key) = plain.split_at_checked(32)?;
+    Some((self_mask.try_into().ok()?, mask_key.try_into().ok()?))
 }
 
 fn derive(
@@ -103,15 +107,15 @@ fn derive(
 
 fn expand(secret: &[u8; 32], purpose: &str, header: &Header, a: ClientIndex, b: ClientIndex) -> [u8; 32] {
     let mut key = [0; 32];
-    // 32 bytes are far below what HKDF can give, the only error there is.
-    let enough = Hkdf::<Sha256>::new(Some(b"sottovoce secagg 1"), secret)
-        .expand(&about(purpose, header, a, b), &mut key);
+    // HKDF fails only for outputs far longer than 32 bytes.
+    let enough =
+        Hkdf::<Sha256>::new(Some(b"sottovoce secagg 1"), secret).expand(&context(purpose, header, a, b), &mut key);
     debug_assert!(enough.is_ok());
     key
 }
 
-/// What binds a derived key to its purpose, round and devices.
-pub(crate) fn about(purpose: &str, header: &Header, a: ClientIndex, b: ClientIndex) -> Vec<u8> {
+/// Binds a derived key to its purpose, round and devices.
+pub(crate) fn context(purpose: &str, header: &Header, a: ClientIndex, b: ClientIndex) -> Vec<u8> {
     let mut text = Vec::with_capacity(64);
     text.push(purpose.len() as u8);
     text.extend(purpose.as_bytes());
@@ -122,16 +126,17 @@ pub(crate) fn about(purpose: &str, header: &Header, a: ClientIndex, b: ClientInd
     text
 }
 
-/// What an identity signs of a device's keys: also the terms, so that devices that were told others do not meet.
-pub(crate) fn keys_text(terms: &Config, client: ClientIndex, keys: &PublicKeys) -> Vec<u8> {
-    let mut text = about("sottovoce secagg keys", &Header::new(terms, client), client, client);
-    terms.write(&mut text);
-    text.extend(keys.boxes);
+/// What an identity signs of a device's keys. It includes the configuration, so that devices that were told different ones
+/// reject each other.
+pub(crate) fn keys_text(config: &Config, client: ClientIndex, keys: &PublicKeys) -> Vec<u8> {
+    let mut text = context("sottovoce secagg keys", &Header::new(config, client), client, client);
+    config.write(&mut text);
+    text.extend(keys.encryption);
     text.extend(keys.masks);
     text
 }
 
-/// What an identity signs of a neighbour whose input it counts as in.
-pub(crate) fn included_text(header: &Header, from: ClientIndex, about_whom: ClientIndex) -> Vec<u8> {
-    about("sottovoce secagg included", header, from, about_whom)
+/// What an identity signs of a neighbour whose input it counts in.
+pub(crate) fn included_text(header: &Header, from: ClientIndex, about: ClientIndex) -> Vec<u8> {
+    context("sottovoce secagg included", header, from, about)
 }

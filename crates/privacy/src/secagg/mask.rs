@@ -8,11 +8,11 @@ use sottovoce_core::{SimdKernel, simd_dispatch};
 
 type Core = ChaChaCore<R20, Ietf>;
 
-/// Blocks at a time: 8 KiB, which stays in the first cache beside the words it is added to.
+/// Blocks at a time: 8 KiB, which fits the first-level cache beside the words it is added to.
 const BLOCKS: usize = 128;
 const WORDS: usize = BLOCKS * 16;
 
-/// Whether a mask is added or taken away.
+/// Whether a mask is added or subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     Plus,
@@ -25,7 +25,7 @@ impl Sign {
     }
 }
 
-/// Adds the keystream of a key to words, or subtracts it. A key must serve for one purpose only.
+/// Adds the keystream of a key to words, or subtracts it. A key must be used for one mask only.
 pub fn add_keystream(key: &[u8; 32], subtract: bool, words: &mut [u32]) {
     let mut core = Core::new(&(*key).into(), &[0; 12].into());
     let mut stream = [Block::<Core>::default(); BLOCKS];
@@ -75,7 +75,7 @@ pub(crate) fn add_words(sum: &mut [u32], words: &[u32]) {
     }
 }
 
-/// By which words are known again.
+/// SHA-256 of words.
 pub(crate) fn digest(words: &[u32]) -> [u8; 32] {
     let (mut hash, mut bytes) = (Sha256::new(), Vec::with_capacity(4 * WORDS));
     for part in words.chunks(WORDS) {
@@ -93,16 +93,12 @@ mod tests {
     use chacha20::cipher::StreamCipher;
 
     #[test]
-    fn a_mask_is_the_keystream_of_the_standard_cipher_and_cancels() {
+    fn masks_are_chacha20_keystreams_and_cancel() {
         for length in [0, 1, 15, 16, 17, WORDS - 1, WORDS, WORDS + 5, 3 * WORDS] {
             let mut bytes = vec![0; 4 * length];
             ChaCha20::new(&[5; 32].into(), &[0; 12].into()).apply_keystream(&mut bytes);
-            let expected: Vec<u32> = bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|word| u32::from_le_bytes(*word).wrapping_add(9))
-                .collect();
+            let expected: Vec<u32> =
+                bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word).wrapping_add(9)).collect();
             let mut words = vec![9; length];
             apply(&[5; 32], Sign::Plus, &mut words);
             assert_eq!(words, expected);

@@ -1,35 +1,36 @@
-//! The messages of each step, with strict decoding: one form a message, bounded lengths, nothing after the end.
+//! The messages of each step. Decoding is strict: one encoding a message, bounded lengths, nothing after the end.
 
-use super::ClientIndex;
+use super::config::{Config, MOST_VALUES};
 use super::identity::IdentityKey;
-use super::keys::BOX;
+use super::keys::CIPHERTEXT;
 use super::parameters::MOST_NEIGHBOURS;
-use super::sharing::Share;
-use super::terms::{MOST_VALUES, Config};
-use super::wire::{Malformed, Reader};
-use sottovoce_protocol::{FederationId, RoundId};
+use super::shamir::Share;
+use super::{ClientIndex, Malformed};
+use sottovoce_protocol::codec::Reader;
+use sottovoce_protocol::{DecodeError, FederationId, RoundId};
 
-const FORM: u8 = 1;
+/// The version of this encoding.
+const VERSION: u8 = 1;
 
-/// What every message begins with: the round, and the device that sends it or is meant by it.
+/// What every message begins with: the round, and the device that sends or receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which federation.
+    /// The federation.
     pub federation: FederationId,
-    /// Which round of it.
+    /// The round.
     pub round: RoundId,
-    /// The device, on whichever side of the wire.
+    /// The device, whether it sends or receives the message.
     pub client: ClientIndex,
 }
 
 impl Header {
     /// Of a device in a round.
-    pub fn new(terms: &Config, client: ClientIndex) -> Self {
-        Self { federation: terms.federation, round: terms.round, client }
+    pub fn new(config: &Config, client: ClientIndex) -> Self {
+        Self { federation: config.federation, round: config.round, client }
     }
 }
 
-/// Which message bytes hold.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -53,9 +54,9 @@ pub enum Kind {
     Unmask = 9,
 }
 
-/// A message that can be written as bytes and read from them.
+/// A message that can be encoded and decoded.
 pub trait Message: Sized {
-    /// Which it is.
+    /// Its kind.
     const KIND: Kind;
 
     /// The round and the device.
@@ -65,30 +66,27 @@ pub trait Message: Sized {
     fn write(&self, out: &mut Vec<u8>);
 
     #[doc(hidden)]
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed>;
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, DecodeError>;
 
     /// As bytes.
     fn encode(&self) -> Vec<u8> {
         let header = self.header();
-        let mut out = vec![FORM, Self::KIND as u8];
+        let mut out = vec![VERSION, Self::KIND as u8];
         out.extend(header.federation.0.to_le_bytes());
         out.extend(header.round.0.to_le_bytes());
-        out.extend(header.client.to_le_bytes());
+        header.client.write(&mut out);
         self.write(&mut out);
         out
     }
 
-    /// From bytes that may be anything.
+    /// From untrusted bytes.
+    ///
+    /// # Errors
+    /// If they are not this message.
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut from = Reader::new(bytes);
-        let form = from.u8("form")?;
-        if form != FORM {
-            return Err(from.wrong("form", form.into(), "1"));
-        }
-        let kind = from.u8("kind")?;
-        if kind != Self::KIND as u8 {
-            return Err(from.wrong("kind", kind.into(), "that of the message expected"));
-        }
+        expect_byte(&mut from, "version", VERSION)?;
+        expect_byte(&mut from, "kind", Self::KIND as u8)?;
         let (federation, round) = (FederationId(from.u64("federation")?), RoundId(from.u64("round")?));
         let message = Self::read(Header { federation, round, client: from.u32("client")? }, &mut from)?;
         from.end()?;
@@ -96,22 +94,97 @@ pub trait Message: Sized {
     }
 }
 
+/// Reads a byte that must have this value.
+pub(crate) fn expect_byte(from: &mut Reader<'_>, field: &'static str, expected: u8) -> Result<(), DecodeError> {
+    let at = from.at();
+    let found = from.byte(field)?;
+    if found == expected { Ok(()) } else { Err(DecodeError::Code(field, at, found)) }
+}
+
+/// Part of a message.
+trait Field: Sized {
+    /// Bytes, at least.
+    const LEAST: usize;
+    fn write(&self, out: &mut Vec<u8>);
+    fn read(name: &'static str, from: &mut Reader<'_>) -> Result<Self, DecodeError>;
+}
+
+impl Field for () {
+    const LEAST: usize = 0;
+
+    fn write(&self, _: &mut Vec<u8>) {}
+
+    fn read(_: &'static str, _: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(())
+    }
+}
+
+impl Field for u32 {
+    const LEAST: usize = 4;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.to_le_bytes());
+    }
+
+    fn read(name: &'static str, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        from.u32(name)
+    }
+}
+
+impl<const N: usize> Field for [u8; N] {
+    const LEAST: usize = N;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self);
+    }
+
+    fn read(name: &'static str, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        from.array(name)
+    }
+}
+
+/// What a message says of each of some devices: at most a neighbourhood, by ascending index, so that none is listed twice.
+impl<T: Field> Field for Vec<(ClientIndex, T)> {
+    const LEAST: usize = 4;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        (self.len() as u32).write(out);
+        for (client, value) in self {
+            client.write(out);
+            value.write(out);
+        }
+    }
+
+    fn read(field: &'static str, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let count = from.count(field, MOST_NEIGHBOURS as usize, 4 + T::LEAST)?;
+        let mut last = None;
+        let entry = |_| {
+            let (at, client) = (from.at(), from.u32(field)?);
+            if last.replace(client).is_some_and(|last| last >= client) {
+                return Err(DecodeError::Order(field, at));
+            }
+            Ok((client, T::read(field, from)?))
+        };
+        (0..count).map(entry).collect()
+    }
+}
+
 /// A device's public keys for one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKeys {
-    /// X25519, for boxes.
-    pub boxes: [u8; 32],
-    /// X25519, for masks.
+    /// X25519, for encrypting shares.
+    pub encryption: [u8; 32],
+    /// X25519, for pairwise masks.
     pub masks: [u8; 32],
-    /// Whose they are, and that identity's signature.
+    /// The identity that signed them, and its signature.
     pub signed: Option<(IdentityKey, [u8; 64])>,
 }
 
-impl PublicKeys {
+impl Field for PublicKeys {
     const LEAST: usize = 65;
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.boxes);
+        out.extend(self.encryption);
         out.extend(self.masks);
         out.push(self.signed.is_some().into());
         if let Some((identity, signature)) = &self.signed {
@@ -120,151 +193,127 @@ impl PublicKeys {
         }
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (boxes, masks) = (from.array("key for boxes")?, from.array("key for masks")?);
+    fn read(_: &'static str, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (encryption, masks) = (from.array("encryption key")?, from.array("mask key")?);
         let signed = match from.flag("signed")? {
             true => Some((from.array("identity")?, from.array("signature of the keys")?)),
             false => None,
         };
-        Ok(Self { boxes, masks, signed })
+        Ok(Self { encryption, masks, signed })
     }
 }
 
-/// Up, step 1: a device's keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advertise {
-    /// Who sends it.
-    pub header: Header,
-    /// The keys.
-    pub keys: PublicKeys,
+/// One share that a device reveals; a message cannot hold both of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevealedShare {
+    /// Of the self-mask seed of a device whose input came.
+    SelfMask(Share),
+    /// Of the mask key of a device whose input did not.
+    MaskKey(Share),
 }
 
-impl Message for Advertise {
-    const KIND: Kind = Kind::Advertise;
-
-    fn header(&self) -> Header {
-        self.header
-    }
+impl Field for RevealedShare {
+    const LEAST: usize = 33;
 
     fn write(&self, out: &mut Vec<u8>) {
-        self.keys.write(out);
+        let (kind, share) = match self {
+            RevealedShare::SelfMask(share) => (0, share),
+            RevealedShare::MaskKey(share) => (1, share),
+        };
+        out.push(kind);
+        out.extend(share);
     }
 
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { header, keys: PublicKeys::read(from)? })
-    }
-}
-
-/// A neighbour as the server tells of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Which device.
-    pub client: ClientIndex,
-    /// Its keys.
-    pub keys: PublicKeys,
-}
-
-/// Down, after step 1: a device's neighbours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Neighbours {
-    /// Whom it is for.
-    pub header: Header,
-    /// How many devices advertised keys; parameters follow from it.
-    pub devices: u32,
-    /// The neighbours, by ascending client.
-    pub peers: Vec<Peer>,
-}
-
-impl Message for Neighbours {
-    const KIND: Kind = Kind::Neighbours;
-
-    fn header(&self) -> Header {
-        self.header
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.devices.to_le_bytes());
-        write_list(out, &self.peers, |peer, out| {
-            out.extend(peer.client.to_le_bytes());
-            peer.keys.write(out);
-        });
-    }
-
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let devices = from.u32("devices")?;
-        let peer = |client, from: &mut Reader<'_>| Ok(Peer { client, keys: PublicKeys::read(from)? });
-        Ok(Self { header, devices, peers: read_list("neighbours", PublicKeys::LEAST, from, peer)? })
+    fn read(_: &'static str, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let of_key = from.flag("kind of share")?;
+        let share = from.array("share")?;
+        Ok(if of_key { RevealedShare::MaskKey(share) } else { RevealedShare::SelfMask(share) })
     }
 }
 
-/// Two shares, sealed by one device for another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncryptedShare {
-    /// On the way up whom it is for, on the way down whom it is from.
-    pub client: ClientIndex,
-    /// ChaCha20-Poly1305 of a share of the own mask's seed and a share of the mask key.
-    pub sealed: [u8; BOX],
+/// Messages whose encoding is that of their fields in order.
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty = $label:literal,)+ })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            /// The round, and who sends it or whom it is for.
+            pub header: Header,
+            $($(#[$about])* pub $field: $type,)+
+        }
+
+        impl Message for $name {
+            const KIND: Kind = Kind::$name;
+
+            fn header(&self) -> Header {
+                self.header
+            }
+
+            fn write(&self, out: &mut Vec<u8>) {
+                $(self.$field.write(out);)+
+            }
+
+            fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                Ok(Self { header, $($field: Field::read($label, from)?,)+ })
+            }
+        }
+    )+};
 }
 
-/// Up, step 2: a device's boxes for its neighbours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shares {
-    /// Who sends it.
-    pub header: Header,
-    /// By which the server trusts the own mask's seed again when shares give it.
-    pub commitment: [u8; 32],
-    /// One for each neighbour, by ascending client.
-    pub boxes: Vec<EncryptedShare>,
-}
-
-impl Message for Shares {
-    const KIND: Kind = Kind::Shares;
-
-    fn header(&self) -> Header {
-        self.header
+messages! {
+    /// Up, step 1: a device's keys.
+    Advertise {
+        /// The keys.
+        keys: PublicKeys = "keys",
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.commitment);
-        write_boxes(out, &self.boxes);
+    /// Down, after step 1: a device's neighbours.
+    Neighbours {
+        /// How many devices advertised keys; the parameters follow from it.
+        devices: u32 = "devices",
+        /// The neighbours' keys, by ascending index.
+        peers: Vec<(ClientIndex, PublicKeys)> = "neighbours",
     }
 
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { header, commitment: from.array("commitment")?, boxes: read_boxes(from)? })
-    }
-}
-
-/// Down, after step 2: the boxes for a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncryptedShares {
-    /// Whom it is for.
-    pub header: Header,
-    /// One from each neighbour that shared, by ascending client.
-    pub boxes: Vec<EncryptedShare>,
-}
-
-impl Message for EncryptedShares {
-    const KIND: Kind = Kind::EncryptedShares;
-
-    fn header(&self) -> Header {
-        self.header
+    /// Up, step 2: a device's encrypted shares for its neighbours.
+    Shares {
+        /// Commitment to the self-mask seed, by which the server checks its reconstruction.
+        commitment: [u8; 32] = "commitment",
+        /// For each neighbour, by ascending index: ChaCha20-Poly1305 of a share of the self-mask seed and one of the mask key.
+        encrypted: Vec<(ClientIndex, [u8; CIPHERTEXT])> = "encrypted shares",
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        write_boxes(out, &self.boxes);
+    /// Down, after step 2: the encrypted shares for a device.
+    EncryptedShares {
+        /// From each neighbour that shared, by ascending index.
+        encrypted: Vec<(ClientIndex, [u8; CIPHERTEXT])> = "encrypted shares",
     }
 
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { header, boxes: read_boxes(from)? })
+    /// Up, step 4 (with identities): signatures that a device counts its neighbours in.
+    Confirm {
+        /// For each neighbour that survived, by ascending index.
+        signatures: Vec<(ClientIndex, [u8; 64])> = "signatures",
+    }
+
+    /// Down, after step 4: what neighbours signed about a device.
+    Confirmations {
+        /// By ascending index of the signer.
+        signatures: Vec<(ClientIndex, [u8; 64])> = "signatures",
+    }
+
+    /// Up, last step: one share of each neighbour.
+    Unmask {
+        /// By ascending index of the neighbour whose secret it is.
+        shares: Vec<(ClientIndex, RevealedShare)> = "shares",
     }
 }
 
-/// Up, step 3: a device's input under its masks.
+/// Up, step 3: a device's masked input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masked {
     /// Who sends it.
     pub header: Header,
-    /// As many as the terms say.
+    /// As many integers as the configuration says.
     pub words: Vec<u32>,
 }
 
@@ -277,13 +326,13 @@ impl Message for Masked {
 
     fn write(&self, out: &mut Vec<u8>) {
         out.reserve(4 + 4 * self.words.len());
-        out.extend((self.words.len() as u32).to_le_bytes());
+        (self.words.len() as u32).write(out);
         out.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
     }
 
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = from.count("words", MOST_VALUES as usize, 4)?;
-        let words = from.bytes("words", 4 * count)?.as_chunks::<4>().0;
+        let words = from.bytes("words", 4 * count as u64)?.as_chunks::<4>().0;
         Ok(Self { header, words: words.iter().map(|word| u32::from_le_bytes(*word)).collect() })
     }
 }
@@ -293,9 +342,9 @@ impl Message for Masked {
 pub struct Survivors {
     /// Whom it is for.
     pub header: Header,
-    /// Came, by ascending client.
+    /// Came, by ascending index.
     pub survived: Vec<ClientIndex>,
-    /// Shared, but then fell silent, by ascending client.
+    /// Shared, but then dropped out, by ascending index.
     pub dropped: Vec<ClientIndex>,
 }
 
@@ -308,157 +357,15 @@ impl Message for Survivors {
 
     fn write(&self, out: &mut Vec<u8>) {
         for list in [&self.survived, &self.dropped] {
-            write_list(out, list, |client, out| out.extend(client.to_le_bytes()));
+            list.iter().map(|client| (*client, ())).collect::<Vec<_>>().write(out);
         }
     }
 
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let survived = read_list("survived", 0, from, |client, _| Ok(client))?;
-        Ok(Self { header, survived, dropped: read_list("dropped", 0, from, |client, _| Ok(client))? })
-    }
-}
-
-/// Up, step 4 (with identities): signatures that a device counts its neighbours in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confirm {
-    /// Who sends it.
-    pub header: Header,
-    /// For each neighbour that survived, by ascending client.
-    pub signatures: Vec<(ClientIndex, [u8; 64])>,
-}
-
-impl Message for Confirm {
-    const KIND: Kind = Kind::Confirm;
-
-    fn header(&self) -> Header {
-        self.header
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        write_signatures(out, &self.signatures);
-    }
-
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { header, signatures: read_signatures(from)? })
-    }
-}
-
-/// Down, after step 4: what neighbours signed about a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confirmations {
-    /// Whom it is for.
-    pub header: Header,
-    /// By whom, by ascending client.
-    pub signatures: Vec<(ClientIndex, [u8; 64])>,
-}
-
-impl Message for Confirmations {
-    const KIND: Kind = Kind::Confirmations;
-
-    fn header(&self) -> Header {
-        self.header
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        write_signatures(out, &self.signatures);
-    }
-
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { header, signatures: read_signatures(from)? })
-    }
-}
-
-/// One share that a device gives back; there is no form for both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RevealedShare {
-    /// Of the seed of the own mask of a device whose input came.
-    SelfMask(Share),
-    /// Of the mask key of a device whose input did not.
-    MaskKey(Share),
-}
-
-/// Up, last step: one share of each neighbour.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmask {
-    /// Who sends it.
-    pub header: Header,
-    /// By ascending client of the neighbour whose secret it is.
-    pub shares: Vec<(ClientIndex, RevealedShare)>,
-}
-
-impl Message for Unmask {
-    const KIND: Kind = Kind::Unmask;
-
-    fn header(&self) -> Header {
-        self.header
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        write_list(out, &self.shares, |(client, revealed), out| {
-            let (kind, share) = match revealed {
-                RevealedShare::SelfMask(share) => (0, share),
-                RevealedShare::MaskKey(share) => (1, share),
-            };
-            out.extend(client.to_le_bytes());
-            out.push(kind);
-            out.extend(share);
-        });
-    }
-
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let entry = |client, from: &mut Reader<'_>| {
-            let of_key = from.flag("kind of share")?;
-            let share = from.array("share")?;
-            Ok((client, if of_key { RevealedShare::MaskKey(share) } else { RevealedShare::SelfMask(share) }))
+    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut list = |field| {
+            let list = Vec::<(ClientIndex, ())>::read(field, from)?;
+            Ok(list.into_iter().map(|(client, ())| client).collect())
         };
-        Ok(Self { header, shares: read_list("shares", 33, from, entry)? })
+        Ok(Self { header, survived: list("survived")?, dropped: list("dropped")? })
     }
-}
-
-fn write_boxes(out: &mut Vec<u8>, boxes: &[EncryptedShare]) {
-    write_list(out, boxes, |sealed, out| {
-        out.extend(sealed.client.to_le_bytes());
-        out.extend(sealed.sealed);
-    });
-}
-
-fn read_boxes(from: &mut Reader<'_>) -> Result<Vec<EncryptedShare>, Malformed> {
-    read_list("boxes", BOX, from, |client, from| Ok(EncryptedShare { client, sealed: from.array("box")? }))
-}
-
-fn write_signatures(out: &mut Vec<u8>, signatures: &[(ClientIndex, [u8; 64])]) {
-    write_list(out, signatures, |(client, signature), out| {
-        out.extend(client.to_le_bytes());
-        out.extend(signature);
-    });
-}
-
-fn read_signatures(from: &mut Reader<'_>) -> Result<Vec<(ClientIndex, [u8; 64])>, Malformed> {
-    read_list("signatures", 64, from, |client, from| Ok((client, from.array("signature")?)))
-}
-
-fn write_list<T>(out: &mut Vec<u8>, list: &[T], entry: impl Fn(&T, &mut Vec<u8>)) {
-    out.extend((list.len() as u32).to_le_bytes());
-    list.iter().for_each(|item| entry(item, out));
-}
-
-/// At most a neighbourhood of entries, each a client and at least `size` bytes more; clients must ascend, so none is there twice.
-fn read_list<T>(
-    field: &'static str,
-    size: usize,
-    from: &mut Reader<'_>,
-    entry: impl Fn(ClientIndex, &mut Reader<'_>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
-    let count = from.count(field, MOST_NEIGHBOURS as usize, 4 + size)?;
-    let mut list = Vec::with_capacity(count);
-    let mut last = None;
-    for _ in 0..count {
-        let client = from.u32(field)?;
-        if last.is_some_and(|last| last >= client) {
-            return Err(from.wrong(field, client.into(), "a client above the one before it"));
-        }
-        last = Some(client);
-        list.push(entry(client, from)?);
-    }
-    Ok(list)
 }

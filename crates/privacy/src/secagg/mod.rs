@@ -6,30 +6,31 @@
 //! | step | device to server | server to device |
 //! |---|---|---|
 //! | advertise | two X25519 keys | the keys of its neighbours |
-//! | share | Shamir shares of its self-mask seed and of its mask key, one sealed box a neighbour | the boxes meant for it |
+//! | share | Shamir shares of its self-mask seed and of its mask key, encrypted for each neighbour | the shares meant for it |
 //! | mask | input + self mask + masks shared with each neighbour, signed so that they cancel | which neighbours' inputs came |
-//! | confirm (with identities) | a signature for each neighbour it counts as in | the signatures about itself |
+//! | confirm (with identities) | a signature for each neighbour it counts in | the signatures about itself |
 //! | unmask | of each neighbour one share: of the seed if its input came, of the key if not | |
 //!
 //! [`Device`] and [`Server`] are state machines without I/O, clock or entropy: messages in, messages out. A server is a function
 //! of its seed, the messages of each step and when each step was closed, so it can be rebuilt from stored messages; a device
-//! is saved and restored as bytes. The same message twice is no error; another message in its place is.
+//! is saved and restored as bytes. Repeating a message is no error; sending another in its place is.
 //!
 //! # What holds, against whom
 //!
-//! [`Parameters`] hold a threshold `t` for neighbourhoods of size `k`. Who holds fewer than `t` shares of a secret trusts nothing of it.
-//! - A *curious* server follows the protocol and pools what it sees with colluding devices: safe while fewer than `t` of a
+//! [`Parameters`] hold a threshold `t` for neighbourhoods of size `k`. Fewer than `t` shares of a secret reveal nothing of it.
+//! - A *semi-honest* server follows the protocol and pools what it sees with colluding devices: safe while fewer than `t` of a
 //!   device's neighbours collude and the others still form one connected graph.
-//! - A *lying* server may tell devices different stories of who dropped out, to collect both secrets of one device. No honest
-//!   device gives both for one peer, so with `c` colluding neighbours `k + c` shares are all there are, and `2t > k + c`
-//!   keeps one of the secrets. See [`ThreatModel`].
-//! - Who the neighbours are, the server says. Without identities known from elsewhere ([`Identity`]) it can invent devices: then
-//!   only what the server was at the time of the graph protects, not the threshold. With identities, keys and terms are signed,
-//!   and a device unmasks only when `t` neighbours have signed that they count it in. The server looks at signatures too, so that
-//!   a device with false ones cannot make its neighbours leave, but which identities are real it cannot know.
+//! - A *malicious* server may tell devices different lists of who dropped out, to collect both secrets of one device. No honest
+//!   device reveals both of one neighbour, so with `c` colluding neighbours `k + c` shares are all there are, and `2t > k + c`
+//!   protects one of the secrets. See [`ThreatModel`].
+//! - The server says who the neighbours are. Without identities from a roster ([`Identity`]) it can invent devices: then the
+//!   threshold protects only if the server was honest when it built the graph. With identities, keys and configuration are
+//!   signed, and a device unmasks only when `t` neighbours have signed that they count it in. The server checks signatures too,
+//!   so that a device with false ones cannot make its neighbours leave, but it cannot know which identities are genuine.
 //!
-//! A wrong input (a lie about one's own vector) is not recognised here: the sum hides it as it hides all others.
+//! A false input is not detected: the sum hides it as it hides all others.
 
+mod config;
 mod cost;
 mod device;
 mod graph;
@@ -37,35 +38,35 @@ mod identity;
 mod keys;
 mod mask;
 mod messages;
-mod outcome;
 mod parameters;
-mod saved;
+mod persistence;
 mod server;
-mod sharing;
-mod terms;
-mod trial;
+mod shamir;
+mod step;
 mod unmasking;
-mod wire;
 
 #[cfg(test)]
-mod coalition;
+mod tests;
 
+pub use config::{Config, ConfigError};
 pub use cost::overhead_bytes;
 pub use device::{Device, DeviceError};
 pub use identity::{Identity, IdentityKey, Roster, RosterError, read_roster};
 pub use mask::add_keystream;
+#[cfg(feature = "he")]
+pub(crate) use messages::expect_byte;
 pub use messages::{
-    Advertise, Confirm, Confirmations, Header, EncryptedShares, Kind, Masked, Message, Neighbours, Peer, PublicKeys,
-    RevealedShare, EncryptedShare, Shares, Survivors, Unmask,
+    Advertise, Confirm, Confirmations, EncryptedShares, Header, Kind, Masked, Message, Neighbours, PublicKeys,
+    RevealedShare, Shares, Survivors, Unmask,
 };
-pub use outcome::{AbortReason, Receipt, RejectedMessage, Step, Sum};
-pub use parameters::{ThreatModel, Parameters, ParametersError};
+pub use parameters::{Parameters, ParametersError, ThreatModel};
 pub use server::Server;
-pub use terms::{Config, ConfigError};
-pub use trial::{Figures, StepBytes, TrialError, trial};
-pub use wire::Malformed;
-#[doc(hidden)]
-pub use wire::Reader;
+pub use step::{AbortReason, Receipt, RejectedMessage, Step, Sum};
 
-/// A device's place in one round, counted from 0. It says nothing of the device in other rounds.
+/// A device's index in one round, counted from 0. It says nothing of the device in other rounds.
 pub type ClientIndex = u32;
+
+/// Bytes that are not the expected message.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(transparent)]
+pub struct Malformed(#[from] pub sottovoce_protocol::DecodeError);

@@ -1,4 +1,4 @@
-//! How many neighbours, and how many shares open a secret.
+//! Degree of the graph and threshold of the secret sharing.
 //!
 //! A graph of `n` devices on a ring in random order, each tied to the `k/2` before and after it (all others, if `k = n - 1`). Let `D`
 //! be the devices that drop out and `C` those that collude, spread over the ring by the server's shuffle, which they do not know.
@@ -13,17 +13,17 @@
 
 /// Shares are points of GF(256), of which one is the secret's.
 pub(crate) const MOST_NEIGHBOURS: u32 = 255;
-/// Up to so many devices, everybody is everybody's neighbour.
+/// Up to so many devices the graph is complete.
 const COMPLETE: u32 = 32;
 const EXPOSURE: f64 = 1.0 / (1u64 << 40) as f64;
 const ABORT: f64 = 1.0 / (1u64 << 30) as f64;
 
-/// What the server may do for the secrets still to be kept.
+/// The server that secrets are protected against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreatModel {
-    /// It follows the protocol and looks at everything: fewer than `t` colluders in a neighbourhood.
+    /// It follows the protocol and reads everything: fewer than `t` colluders in a neighbourhood.
     SemiHonest,
-    /// It may tell each device another story of who dropped out: `2t > k + c` with `c` colluders in a neighbourhood.
+    /// It may tell devices different lists of who dropped out: `2t > k + c` with `c` colluders in a neighbourhood.
     Malicious,
 }
 
@@ -34,17 +34,17 @@ pub struct Parameters {
     pub n: u32,
     /// Neighbours of each: `k`.
     pub neighbours: u32,
-    /// Shares that open a secret: `t`.
+    /// Shares that reconstruct a secret: `t`.
     pub threshold: u32,
     /// Devices that may drop out.
     pub dropped: u32,
     /// Devices that may collude.
     pub colluding: u32,
-    /// What server it is safe threat_model.
+    /// The server it is secure against.
     pub threat_model: ThreatModel,
-    /// The chance that some secret is open to the server and the colluding devices.
+    /// Probability that server and colluding devices can reconstruct some secret.
     pub exposure: f64,
-    /// The chance that a round ends without a sum although no more dropped out than stated.
+    /// Probability that a round aborts although no more devices dropped out than stated.
     pub abort: f64,
 }
 
@@ -54,28 +54,13 @@ pub enum ParametersError {
     /// Too few devices for secrets to be shared.
     #[error("secure aggregation needs at least 3 devices, not {0}")]
     TooFew(u32),
-    /// Not a share.
-    #[error("the {name} share is {value}: must be from 0 to below 1")]
-    Share {
-        /// Which.
-        name: &'static str,
-        /// What it is.
-        value: f64,
-    },
-    /// So many may drop out and collude that no threshold lies between.
-    #[error(
-        "no threshold for {n} devices of which {dropped} may drop out and {colluding} collude, against a {threat_model:?} server"
-    )]
-    None {
-        /// Devices.
-        n: u32,
-        /// May drop out.
-        dropped: u32,
-        /// May collude.
-        colluding: u32,
-        /// What server it was to be safe threat_model.
-        threat_model: ThreatModel,
-    },
+    /// Not a share. Fields: which; what it is.
+    #[error("the {0} share is {1}: must be from 0 to below 1")]
+    Share(&'static str, f64),
+    /// So many may drop out and collude that no threshold lies between. Fields: devices; may drop out; may collude;
+    /// what server it was to be safe threat_model.
+    #[error("no threshold for {0} devices of which {1} may drop out and {2} collude, against a {3:?} server")]
+    None(u32, u32, u32, ThreatModel),
 }
 
 /// How many whole devices a share of them is.
@@ -85,55 +70,43 @@ pub(crate) fn devices_in(share: f64, n: u32) -> u32 {
 }
 
 impl Parameters {
-    /// The cheapest parameters against a lying server; against a curious one where neighbourhoods would have to be larger than 255.
-    /// [`against`](Self::threat_model) says which.
-    pub fn choose(n: u32, dropout: f64, colluding: f64) -> Result<Self, ParametersError> {
-        Self::choose_for_threat(n, dropout, colluding, ThreatModel::Malicious)
-            .or_else(|_| Self::choose_for_threat(n, dropout, colluding, ThreatModel::SemiHonest))
-    }
-
-    /// The same; with identities only such as are safe against a lying server.
-    pub fn choose_for(
+    /// The cheapest parameters against this server. `None`: against a malicious one, or against a semi-honest one where
+    /// neighbourhoods would have to be larger than 255; [`threat_model`](Self::threat_model) says which.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn choose(
         n: u32,
         dropout: f64,
         colluding: f64,
-        identities: bool,
+        threat_model: Option<ThreatModel>,
     ) -> Result<Self, ParametersError> {
-        match identities {
-            true => Self::choose_for_threat(n, dropout, colluding, ThreatModel::Malicious),
-            false => Self::choose(n, dropout, colluding),
-        }
-    }
-
-    /// The cheapest parameters against such a server.
-    pub fn choose_for_threat(
-        n: u32,
-        dropout: f64,
-        colluding: f64,
-        threat_model: ThreatModel,
-    ) -> Result<Self, ParametersError> {
+        let Some(threat_model) = threat_model else {
+            let choose = |against| Self::choose(n, dropout, colluding, Some(against));
+            return choose(ThreatModel::Malicious).or_else(|_| choose(ThreatModel::SemiHonest));
+        };
         if n < 3 {
             return Err(ParametersError::TooFew(n));
         }
         for (name, value) in [("drop-out", dropout), ("colluding", colluding)] {
             if !(0.0..1.0).contains(&value) {
-                return Err(ParametersError::Share { name, value });
+                return Err(ParametersError::Share(name, value));
             }
         }
-        let crowd =
-            Cohort { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), threat_model };
-        let Cohort { dropped, colluding, .. } = crowd;
-        degrees(n).find_map(|k| crowd.with(k)).ok_or(ParametersError::None { n, dropped, colluding, threat_model })
+        let cohort = Cohort { n, dropped: devices_in(dropout, n), colluding: devices_in(colluding, n), threat_model };
+        let Cohort { dropped, colluding, .. } = cohort;
+        let none = ParametersError::None(n, dropped, colluding, threat_model);
+        degrees(n).find_map(|k| cohort.with(k)).ok_or(none)
     }
 
-    /// Whether everybody is everybody's neighbour.
+    /// Whether the graph is complete.
     pub fn complete(&self) -> bool {
         self.neighbours == self.n - 1
     }
 }
 
-/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and keeps everything
-/// that holds for neighbourhoods true of the whole round.
+/// Even degrees, then the complete graph where it is small enough. Among few devices it costs little, and what holds for
+/// neighbourhoods then holds for the whole round.
 fn degrees(n: u32) -> impl Iterator<Item = u32> {
     let most = if n <= COMPLETE { 0 } else { MOST_NEIGHBOURS.min(n - 1) };
     let complete = (n - 1 <= MOST_NEIGHBOURS).then_some(n - 1);
@@ -158,12 +131,9 @@ impl Cohort {
             ThreatModel::SemiHonest => threshold,
             ThreatModel::Malicious => (2 * threshold).saturating_sub(k),
         };
-        let colluders = if too_many == 0 {
-            1.0
-        } else {
-            n * Tail::new(self.n - 1, self.colluding, k).above(too_many - 1)
-        };
-        let exposure = (colluders + self.apart(k)).min(1.0);
+        let colluders =
+            if too_many == 0 { 1.0 } else { n * Tail::new(self.n - 1, self.colluding, k).above(too_many - 1) };
+        let exposure = (colluders + self.disconnected(k)).min(1.0);
         (threshold >= 2 && exposure <= EXPOSURE).then(|| Parameters {
             n: self.n,
             neighbours: k,
@@ -176,19 +146,18 @@ impl Cohort {
         })
     }
 
-    /// A bound on the chance that honest survivors fall apart: that `k/2` in a row on the ring dropped out or collude.
-    fn apart(&self, k: u32) -> f64 {
+    /// A bound on the probability that honest survivors are disconnected: `k/2` in a row on the ring dropped out or collude.
+    fn disconnected(&self, k: u32) -> f64 {
         if k == self.n - 1 {
             return 0.0;
         }
         let bad = (self.dropped + self.colluding).min(self.n);
-        let run = (0..k / 2)
-            .fold(1.0, |chance, i| chance * f64::from(bad.saturating_sub(i)) / f64::from(self.n - i));
+        let run = (0..k / 2).fold(1.0, |chance, i| chance * f64::from(bad.saturating_sub(i)) / f64::from(self.n - i));
         f64::from(self.n) * run
     }
 }
 
-/// The chances of more than so many marked devices among `draws` of `population`, `marked` of which are marked.
+/// Upper tail of the hypergeometric distribution: the probability of more than so many marked among `draws` of `population`.
 struct Tail(Vec<f64>);
 
 impl Tail {
@@ -219,7 +188,7 @@ impl Tail {
         Self(weights)
     }
 
-    /// The chance of more than `x`.
+    /// The probability of more than `x`.
     fn above(&self, x: u32) -> f64 {
         self.0.get(x as usize).copied().unwrap_or(0.0)
     }
@@ -231,7 +200,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn tails_are_those_of_small_cases_counted_by_hand() {
+    fn tails_equal_small_cases_counted_by_hand() {
         // Two of five marked, two drawn: 3, 6 and 1 of the 10 pairs hold none, one and two.
         let tail = Tail::new(5, 2, 2);
         for (x, expected) in [(0, 0.7), (1, 0.1), (2, 0.0), (9, 0.0)] {
@@ -241,35 +210,29 @@ mod tests {
     }
 
     #[test]
-    fn few_devices_all_know_each_other_and_many_do_not() {
-        let five = Parameters::choose(5, 0.3, 0.1).unwrap();
+    fn small_cohorts_are_complete_graphs() {
+        let five = Parameters::choose(5, 0.3, 0.1, None).unwrap();
         assert_eq!((five.neighbours, five.threshold, five.threat_model), (4, 3, ThreatModel::Malicious));
-        let hundred = Parameters::choose(100, 0.3, 0.1).unwrap();
+        let hundred = Parameters::choose(100, 0.3, 0.1, None).unwrap();
         assert_eq!((hundred.neighbours, hundred.threshold, hundred.threat_model), (72, 42, ThreatModel::Malicious));
-        let thousand = Parameters::choose(1000, 0.3, 0.1).unwrap();
+        let thousand = Parameters::choose(1000, 0.3, 0.1, None).unwrap();
         assert_eq!(thousand.threat_model, ThreatModel::SemiHonest);
-        let many = Parameters::choose(100_000, 0.3, 0.1).unwrap();
-        assert!(
-            thousand.neighbours < 120 && many.neighbours < 2 * thousand.neighbours,
-            "{thousand:?} {many:?}"
-        );
+        let many = Parameters::choose(100_000, 0.3, 0.1, None).unwrap();
+        assert!(thousand.neighbours < 120 && many.neighbours < 2 * thousand.neighbours, "{thousand:?} {many:?}");
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
-        assert_eq!(Parameters::choose(2, 0.0, 0.0), Err(ParametersError::TooFew(2)));
-        assert!(matches!(
-            Parameters::choose(9, 1.0, 0.0),
-            Err(ParametersError::Share { name: "drop-out", .. })
-        ));
-        assert!(matches!(Parameters::choose(9, 0.0, f64::NAN), Err(ParametersError::Share { .. })));
-        assert!(matches!(Parameters::choose(100, 0.6, 0.5), Err(ParametersError::None { .. })));
+    fn rejects_impossible_shares() {
+        assert_eq!(Parameters::choose(2, 0.0, 0.0, None), Err(ParametersError::TooFew(2)));
+        assert!(matches!(Parameters::choose(9, 1.0, 0.0, None), Err(ParametersError::Share("drop-out", _))));
+        assert!(matches!(Parameters::choose(9, 0.0, f64::NAN, None), Err(ParametersError::Share(..))));
+        assert!(matches!(Parameters::choose(100, 0.6, 0.5, None), Err(ParametersError::None(..))));
     }
 
     proptest! {
         #[test]
-        fn what_is_chosen_keeps_its_promises(n in 3u32..3000, dropout in 0.0f64..0.5, colluding in 0.0f64..0.4) {
-            let Ok(chosen) = Parameters::choose(n, dropout, colluding) else { return Ok(()) };
+        fn chosen_parameters_meet_their_bounds(n in 3u32..3000, dropout in 0.0f64..0.5, colluding in 0.0f64..0.4) {
+            let Ok(chosen) = Parameters::choose(n, dropout, colluding, None) else { return Ok(()) };
             prop_assert!(chosen.neighbours < n && chosen.neighbours <= 255);
             prop_assert!(chosen.complete() || chosen.neighbours % 2 == 0);
             prop_assert!(chosen.threshold >= 2 && chosen.threshold <= chosen.neighbours);

@@ -1,48 +1,47 @@
 //! The device's half.
 
-use super::message::{BlindedElement, TokenResponse, NONCE, PublicKey, Scope, Token, TokenError};
+use super::message::{BlindedElement, NONCE, PublicKey, Scope, Token, TokenError, TokenResponse};
 use super::voprf;
 use crate::SecureRng;
 use curve25519_dalek::scalar::Scalar;
 
-/// A token that was asked for and has not come yet; stays on the device.
+/// A pending request for a token; stays on the device.
 pub struct TokenRequest {
     scope: Scope,
     nonce: [u8; NONCE],
-    factor: Scalar,
+    blind: Scalar,
     blinded: BlindedElement,
 }
 
 impl TokenRequest {
-    /// A new token's request.
-    pub fn new(generator: &mut SecureRng, scope: Scope) -> Self {
-        let nonce = generator.seed();
-        let factor = voprf::random_scalar(|bytes| generator.fill(bytes));
-        let blinded = BlindedElement(factor * voprf::to_element(&scope.input(&nonce)));
-        Self { scope, nonce, factor, blinded }
+    /// A request for a new token.
+    pub fn new(rng: &mut SecureRng, scope: Scope) -> Self {
+        let nonce = rng.seed();
+        let blind = voprf::random_scalar(|bytes| rng.fill(bytes));
+        let blinded = BlindedElement(blind * voprf::to_element(&scope.input(&nonce)));
+        Self { scope, nonce, blind, blinded }
     }
 
-    /// What the server gets. The same however often it is asked, so that a lost answer can be asked for again.
+    /// What the server receives. The same each time, so that a lost answer can be requested again.
     pub fn blinded(&self) -> BlindedElement {
         self.blinded
     }
 
-    /// The token, if the answer was made with the key of the round's terms.
+    /// The token, if the response was made with the key in the round's terms.
     ///
     /// # Errors
-    /// If the proof does not hold: the server used another key, which would tell this device from others, or the answer was
-    /// changed.
-    pub fn finalize(&self, answer: &TokenResponse, key: &PublicKey) -> Result<Token, TokenError> {
-        if !voprf::holds(&answer.proof, &key.0, &self.blinded.0, &answer.evaluated) {
+    /// If the proof does not verify: the server used another key, which would identify this device, or the response was changed.
+    pub fn finalize(&self, response: &TokenResponse, key: &PublicKey) -> Result<Token, TokenError> {
+        if !voprf::verify(&response.proof, &key.0, &self.blinded.0, &response.evaluated) {
             return Err(TokenError::WrongKey);
         }
-        let unblinded = self.factor.invert() * answer.evaluated;
+        let unblinded = self.blind.invert() * response.evaluated;
         let output = voprf::finalize(&self.scope.input(&self.nonce), &unblinded);
         Ok(Token { scope: self.scope, nonce: self.nonce, output })
     }
 }
 
-/// Says nothing of the secret.
+/// Without the secret.
 impl std::fmt::Debug for TokenRequest {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Request").field("scope", &self.scope).finish_non_exhaustive()

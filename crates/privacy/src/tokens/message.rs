@@ -1,66 +1,34 @@
-//! What goes over the wire: fixed lengths, one encoding each, nothing accepted that is not exactly it.
+//! The messages: fixed lengths, one encoding each.
 
 use super::voprf::{self, ELEMENT, OUTPUT, Proof};
 use curve25519_dalek::RistrettoPoint;
 use curve25519_dalek::scalar::Scalar;
-use sottovoce_protocol::{DeviceId, FederationId, RoundId};
+use sottovoce_protocol::{FederationId, RoundId};
 
-/// Length of a token's own random part.
+/// Length of a token's nonce.
 pub(super) const NONCE: usize = 32;
 
-/// Why a token was not given or not taken.
+/// Why a token was not obtained or not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Bytes of another length.
-    #[error("{what} has {found} bytes instead of {expected}")]
-    Length {
-        /// Of what.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there should be.
-        expected: usize,
-    },
-    /// Bytes that encode no element of the group, or its identity.
-    #[error("{what} is not an element of the group")]
-    Element {
-        /// Of which message.
-        what: &'static str,
-    },
-    /// Bytes that encode no scalar.
-    #[error("{what} is not a number below the order of the group")]
-    Scalar {
-        /// Which.
-        what: &'static str,
-    },
-    /// The device may not take part any more.
-    #[error("{0} is revoked")]
-    Revoked(DeviceId),
-    /// The device has had its token.
-    #[error("{device} already has its token for {round}")]
-    AlreadyIssued {
-        /// Who asked.
-        device: DeviceId,
-        /// For which round.
-        round: RoundId,
-    },
+    /// Bytes of another length. Fields: of what; how many there are; how many there should be.
+    #[error("{0} has {1} bytes instead of {2}")]
+    Length(&'static str, usize, usize),
+    /// Bytes that encode no element of the group, or its identity. Fields: of which message.
+    #[error("{0} is not an element of the group")]
+    Element(&'static str),
+    /// Bytes that encode no scalar. Fields: which.
+    #[error("{0} is not a number below the order of the group")]
+    Scalar(&'static str),
     /// The server did not use the key that is in the round's terms; the device should not go on.
     #[error("the token was not made with the key that the round's terms name")]
     WrongKey,
-    /// A token of another federation or round.
-    #[error("the token is for {} of {}, not for {} of {}", found.round, found.federation, expected.round, expected.federation)]
-    WrongScope {
-        /// What the token is for.
-        found: Scope,
-        /// What it should be for.
-        expected: Scope,
-    },
+    /// A token of another federation or round. Fields: what the token is for; what it should be for.
+    #[error("the token is for {} of {}, not for {} of {}", .0.round, .0.federation, .1.round, .1.federation)]
+    WrongScope(Scope, Scope),
     /// Not a token of this issuer, or changed.
     #[error("the token was not issued for this round")]
     Forged,
-    /// A token that was spent before.
-    #[error("the token has been spent")]
-    Spent,
 }
 
 /// What a token is for.
@@ -82,57 +50,50 @@ impl Scope {
         bytes
     }
 
-    /// What the pseudorandom function is asked about.
+    /// The input of the pseudorandom function.
     pub(super) fn input(self, nonce: &[u8; NONCE]) -> Vec<u8> {
         [&self.to_bytes()[..], nonce].concat()
     }
 }
 
-/// The public half of a round's key, to be put into the round's terms so that all devices see the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey(pub(super) RistrettoPoint);
+/// Messages of one group element.
+macro_rules! element_message {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(pub(super) RistrettoPoint);
 
-impl PublicKey {
-    /// Length on the wire.
-    pub const BYTES: usize = ELEMENT;
+        impl $name {
+            /// Encoded length.
+            pub const BYTES: usize = ELEMENT;
 
-    /// For the wire.
-    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
-        self.0.compress().to_bytes()
-    }
+            /// As bytes.
+            pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+                self.0.compress().to_bytes()
+            }
 
-    /// From the wire.
-    ///
-    /// # Errors
-    /// If the bytes are not a key.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenError> {
-        element("the key for tokens", exact("the key for tokens", bytes)?).map(Self)
-    }
+            /// From untrusted bytes.
+            ///
+            /// # Errors
+            /// If they are not a group element, or its identity.
+            pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenError> {
+                element($what, exact($what, bytes)?).map(Self)
+            }
+        }
+    };
 }
 
-/// What a device sends to get a token: an element that says nothing of the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlindedElement(pub(super) RistrettoPoint);
-
-impl BlindedElement {
-    /// Length on the wire.
-    pub const BYTES: usize = ELEMENT;
-
-    /// For the wire.
-    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
-        self.0.compress().to_bytes()
-    }
-
-    /// From the wire.
-    ///
-    /// # Errors
-    /// If the bytes are not such a message.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenError> {
-        element("the request for a token", exact("the request for a token", bytes)?).map(Self)
-    }
+element_message! {
+    /// The public key of a round's tokens, in the round's terms so that all devices see the same.
+    PublicKey, "the key for tokens"
 }
 
-/// What the server answers: the evaluation, and the proof that the round's key was used.
+element_message! {
+    /// What a device sends to obtain a token: a blinded element, independent of the token.
+    BlindedElement, "the request for a token"
+}
+
+/// What the server answers: the evaluated element, and the proof that the round's key was used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenResponse {
     pub(super) evaluated: RistrettoPoint,
@@ -140,10 +101,10 @@ pub struct TokenResponse {
 }
 
 impl TokenResponse {
-    /// Length on the wire.
+    /// Encoded length.
     pub const BYTES: usize = 3 * ELEMENT;
 
-    /// For the wire.
+    /// As bytes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..32].copy_from_slice(self.evaluated.compress().as_bytes());
@@ -152,7 +113,7 @@ impl TokenResponse {
         bytes
     }
 
-    /// From the wire.
+    /// From untrusted bytes.
     ///
     /// # Errors
     /// If the bytes are not such a message.
@@ -167,7 +128,7 @@ impl TokenResponse {
     }
 }
 
-/// The right to take part in one round, once.
+/// A one-time token: the right to upload once in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     pub(super) scope: Scope,
@@ -176,7 +137,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Length on the wire.
+    /// Encoded length.
     pub const BYTES: usize = Scope::BYTES + NONCE + OUTPUT;
 
     /// What it is for.
@@ -184,12 +145,12 @@ impl Token {
         self.scope
     }
 
-    /// By which a spent token is remembered.
+    /// Identifies a spent token.
     pub fn nullifier(&self) -> [u8; NONCE] {
         self.nonce
     }
 
-    /// For the wire.
+    /// As bytes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..16].copy_from_slice(&self.scope.to_bytes());
@@ -198,7 +159,7 @@ impl Token {
         bytes
     }
 
-    /// From the wire.
+    /// From untrusted bytes.
     ///
     /// # Errors
     /// If there are more or fewer bytes. Whether it is worth anything only its issuer knows.
@@ -214,13 +175,13 @@ impl Token {
 }
 
 fn exact<const N: usize>(what: &'static str, bytes: &[u8]) -> Result<[u8; N], TokenError> {
-    bytes.try_into().map_err(|_| TokenError::Length { what, found: bytes.len(), expected: N })
+    bytes.try_into().map_err(|_| TokenError::Length(what, bytes.len(), N))
 }
 
 fn element(what: &'static str, bytes: [u8; ELEMENT]) -> Result<RistrettoPoint, TokenError> {
-    voprf::element(&bytes).ok_or(TokenError::Element { what })
+    voprf::element(&bytes).ok_or(TokenError::Element(what))
 }
 
 fn scalar(what: &'static str, bytes: &[u8]) -> Result<Scalar, TokenError> {
-    Option::from(Scalar::from_canonical_bytes(exact(what, bytes)?)).ok_or(TokenError::Scalar { what })
+    Option::from(Scalar::from_canonical_bytes(exact(what, bytes)?)).ok_or(TokenError::Scalar(what))
 }

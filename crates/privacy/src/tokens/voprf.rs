@@ -14,10 +14,10 @@ const BLOCK: [u8; 128] = [0; 128];
 
 /// Length of an element, and of a scalar.
 pub(super) const ELEMENT: usize = 32;
-/// Length of the function's value.
+/// Length of the output.
 pub(super) const OUTPUT: usize = 64;
 
-/// That the same secret turns the base into the public key and the blinded element into its evaluation.
+/// Proof (DLEQ) that one secret maps the base point to the public key and the blinded element to its evaluation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Proof {
     pub(super) challenge: Scalar,
@@ -41,7 +41,7 @@ pub(super) fn to_element(input: &[u8]) -> RistrettoPoint {
     RistrettoPoint::from_uniform_bytes(&expand(&[input], b"HashToGroup-"))
 }
 
-/// DeriveKeyPair: the secret key of a seed and what it is for.
+/// DeriveKeyPair: the secret key of a seed and a purpose.
 pub(super) fn secret_key(seed: &[u8; 32], info: &[u8]) -> Scalar {
     let length = (info.len() as u16).to_be_bytes();
     let mut counter = 0u8;
@@ -59,12 +59,12 @@ pub(super) fn public_key(secret: &Scalar) -> RistrettoPoint {
     RistrettoPoint::mul_base(secret)
 }
 
-/// An element from its only encoding; the identity, which would say nothing of the key, is none.
+/// Decodes an element; rejects the identity.
 pub(super) fn element(bytes: &[u8; ELEMENT]) -> Option<RistrettoPoint> {
     CompressedRistretto(*bytes).decompress().filter(|point| !point.is_identity())
 }
 
-/// Not zero, all alike, from 64 random bytes at a time.
+/// Uniform and not zero, from 64 random bytes at a time.
 pub(super) fn random_scalar(mut fill: impl FnMut(&mut [u8])) -> Scalar {
     loop {
         let mut bytes = [0; 64];
@@ -76,7 +76,7 @@ pub(super) fn random_scalar(mut fill: impl FnMut(&mut [u8])) -> Scalar {
     }
 }
 
-/// Finalize: the function's value from the input and its unblinded evaluation.
+/// Finalize: the output from the input and its unblinded evaluation.
 pub(super) fn finalize(input: &[u8], unblinded: &RistrettoPoint) -> [u8; OUTPUT] {
     let element = unblinded.compress().to_bytes();
     let parts = [&(input.len() as u16).to_be_bytes()[..], input, &[0, 32], &element, b"Finalize"];
@@ -88,11 +88,8 @@ fn composite(key: &RistrettoPoint, blinded: &RistrettoPoint, evaluated: &Ristret
     let label = [b"Seed-", CONTEXT].concat();
     let length = (label.len() as u16).to_be_bytes();
     let key = key.compress().to_bytes();
-    let seed: [u8; 64] = [&[0, 32][..], &key, &length, &label]
-        .into_iter()
-        .fold(Sha512::new(), Digest::chain_update)
-        .finalize()
-        .into();
+    let seed: [u8; 64] =
+        [&[0, 32][..], &key, &length, &label].into_iter().fold(Sha512::new(), Digest::chain_update).finalize().into();
     let (c, d) = (blinded.compress().to_bytes(), evaluated.compress().to_bytes());
     let transcript = [&[0, 64][..], &seed, &[0, 0], &[0, 32], &c, &[0, 32], &d, b"Composite"];
     to_scalar(&transcript, b"HashToScalar-")
@@ -109,12 +106,7 @@ fn challenge(elements: [&RistrettoPoint; 5]) -> Scalar {
 }
 
 /// GenerateProof, with the random scalar given.
-pub(super) fn prove(
-    secret: &Scalar,
-    blinded: &RistrettoPoint,
-    evaluated: &RistrettoPoint,
-    random: &Scalar,
-) -> Proof {
+pub(super) fn prove(secret: &Scalar, blinded: &RistrettoPoint, evaluated: &RistrettoPoint, random: &Scalar) -> Proof {
     let key = public_key(secret);
     let m = composite(&key, blinded, evaluated) * blinded;
     let z = secret * m;
@@ -123,7 +115,7 @@ pub(super) fn prove(
 }
 
 /// VerifyProof.
-pub(super) fn holds(
+pub(super) fn verify(
     proof: &Proof,
     key: &RistrettoPoint,
     blinded: &RistrettoPoint,
@@ -180,7 +172,7 @@ mod tests {
     ];
 
     #[test]
-    fn it_is_the_function_of_the_standard() {
+    fn matches_the_vectors_of_rfc_9497() {
         let secret = secret_key(&[0xa3; 32], b"test key");
         assert_eq!(secret, scalar("e6f73f344b79b379f1a0dd37e07ff62e38d9f71345ce62ae3a9bc60b04ccd909"));
         let key = public_key(&secret);
@@ -197,7 +189,7 @@ mod tests {
             let proof = prove(&secret, &blinded, &evaluated, &random);
             let written = [proof.challenge.to_bytes(), proof.response.to_bytes()].concat();
             assert_eq!(written, bytes(vector.proof));
-            assert!(holds(&proof, &key, &blinded, &evaluated));
+            assert!(verify(&proof, &key, &blinded, &evaluated));
             let unblinded = blind.invert() * evaluated;
             assert_eq!(finalize(&input, &unblinded)[..], bytes(vector.output));
         }

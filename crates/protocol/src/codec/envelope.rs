@@ -1,12 +1,10 @@
 //! The frame around every message.
 
-use super::wire::Reader;
-use crate::error::DecodeError;
+use super::primitives::Reader;
+use crate::error::{DecodeError, Result};
 use crate::limits;
 
 const MAGIC: [u8; 4] = *b"SOTV";
-/// The version of the format this build speaks.
-pub const VERSION: u8 = 1;
 /// Magic, version, kind, payload length.
 const HEAD: usize = 10;
 const CHECKSUM: usize = 4;
@@ -25,30 +23,29 @@ pub enum Kind {
     Difference = 3,
     /// The terms of a round.
     Terms = 4,
-    /// A device's no to a round.
+    /// A device's refusal of a round.
     Refusal = 5,
-    /// One entry of a ledger; never sent, but stored in the same form.
+    /// One entry of a ledger; stored on the device, never sent.
     LedgerEntry = 6,
-    /// What a ledger keeps of entries too old to be kept one by one; never sent.
+    /// A ledger's totals of entries too old to be stored one by one; never sent.
     LedgerSummary = 7,
-    /// A device's update as integers with noise.
+    /// A device's quantised update with noise.
     Quantized = 8,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
-        Kind::Update,
-        Kind::Model,
-        Kind::Difference,
-        Kind::Terms,
-        Kind::Refusal,
-        Kind::LedgerEntry,
-        Kind::LedgerSummary,
-        Kind::Quantized,
-    ];
+    const ALL: [Kind; 8] = {
+        use Kind::*;
+        [Update, Model, Difference, Terms, Refusal, LedgerEntry, LedgerSummary, Quantized]
+    };
 
-    fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|&kind| kind as u8 == code)
+    /// The version of this kind of message that this build reads and writes.
+    pub fn version(self) -> u8 {
+        match self {
+            // 2: models' settings are called as the literature calls them (`learning_rate`, `user_regularisation`).
+            Kind::Terms => 2,
+            _ => 1,
+        }
     }
 }
 
@@ -59,7 +56,7 @@ impl Kind {
 pub(crate) fn seal(kind: Kind, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&[VERSION, kind as u8, 0, 0, 0, 0]);
+    out.extend_from_slice(&[kind.version(), kind as u8, 0, 0, 0, 0]);
     write(out);
     let length = (out.len() - start - HEAD) as u32;
     out[start + 6..start + HEAD].copy_from_slice(&length.to_le_bytes());
@@ -68,37 +65,37 @@ pub(crate) fn seal(kind: Kind, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8
 }
 
 /// Checks an envelope that may be followed by others and gives kind, payload and the message's whole length.
-pub(crate) fn next(bytes: &[u8]) -> Result<(Kind, &[u8], usize), DecodeError> {
+pub(crate) fn next(bytes: &[u8]) -> Result<(Kind, &[u8], usize)> {
     let mut head = Reader::new(bytes);
-    let magic = head.bytes("magic", 4)?;
-    if magic != MAGIC {
-        return Err(DecodeError::Magic { found: [magic[0], magic[1], magic[2], magic[3]] });
+    let found = head.array("magic")?;
+    if found != MAGIC {
+        return Err(DecodeError::Magic(found));
     }
     let version = head.byte("version")?;
-    if version != VERSION {
-        return Err(DecodeError::Version { found: version, spoken: VERSION });
+    let kind = head.code("kind", |code| Kind::ALL.into_iter().find(|&kind| kind as u8 == code))?;
+    if version != kind.version() {
+        return Err(DecodeError::Version(version, kind.version()));
     }
-    let kind = head.code("kind", Kind::from_code)?;
     let at = head.at();
     let stated = u64::from(head.u32("length")?);
     let most = limits::MESSAGE_BYTES - ENVELOPE_BYTES;
     if stated > most {
-        return Err(DecodeError::Limit { field: "length", at, found: stated, most });
+        return Err(DecodeError::Limit("length", at, stated, most));
     }
     let payload = head.bytes("payload", stated)?;
     let computed = crc32fast::hash(&bytes[..head.at()]);
     let stated = head.u32("checksum")?;
     if stated != computed {
-        return Err(DecodeError::Checksum { stated, computed });
+        return Err(DecodeError::Checksum(stated, computed));
     }
     Ok((kind, payload, head.at()))
 }
 
-fn whole(bytes: &[u8]) -> Result<(Kind, &[u8]), DecodeError> {
+fn whole(bytes: &[u8]) -> Result<(Kind, &[u8])> {
     let (kind, payload, length) = next(bytes)?;
     if length != bytes.len() {
         let found = bytes.len() as u64 - ENVELOPE_BYTES;
-        return Err(DecodeError::Length { stated: payload.len() as u64, found });
+        return Err(DecodeError::Length(payload.len() as u64, found));
     }
     Ok((kind, payload))
 }
@@ -106,16 +103,16 @@ fn whole(bytes: &[u8]) -> Result<(Kind, &[u8]), DecodeError> {
 /// Checks the envelope of one whole message and gives its kind.
 ///
 /// # Errors
-/// If it is not a message of this version, or was damaged.
-pub fn kind_of(bytes: &[u8]) -> Result<Kind, DecodeError> {
+/// If it is not a message of a version that this build reads, or was damaged.
+pub fn kind_of(bytes: &[u8]) -> Result<Kind> {
     Ok(whole(bytes)?.0)
 }
 
 /// The payload of one whole message of the kind expected.
-pub(crate) fn open(bytes: &[u8], expected: Kind) -> Result<Reader<'_>, DecodeError> {
+pub(crate) fn open(bytes: &[u8], expected: Kind) -> Result<Reader<'_>> {
     let (kind, payload) = whole(bytes)?;
     if kind != expected {
-        return Err(DecodeError::Kind { found: kind as u8, expected: expected as u8 });
+        return Err(DecodeError::Kind(kind as u8, expected as u8));
     }
     Ok(Reader::new(payload))
 }

@@ -1,10 +1,10 @@
 //! Shared models on their way to devices: whole, or as the difference to a version a device has.
 
 use super::envelope::{ENVELOPE_BYTES, Kind, open, seal};
+use super::primitives::{Reader, number_bytes, write_number, write_text};
 use super::update::check_layout;
-use super::wire::{Reader, number_bytes, write_number, write_text};
 use crate::difference::{Difference, DifferenceKind};
-use crate::error::{DecodeError, ModelError, ValueError};
+use crate::error::{DecodeError, ModelError, Result, ValueError};
 use crate::parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
 use crate::rows::{self, Rows};
 use crate::{FederationId, ModelVersion, ValueEncoding, limits};
@@ -17,7 +17,7 @@ pub(crate) fn write_shape(shape: &Shape, out: &mut Vec<u8>) {
     out.push(shape.keyed as u8);
 }
 
-fn read_shape(from: &mut Reader<'_>) -> Result<Shape, DecodeError> {
+fn read_shape(from: &mut Reader<'_>) -> Result<Shape> {
     let name = from.name("table's name")?;
     let rows = from.number_to("rows", limits::ROWS)? as u32;
     let cols = from.number_to("cols", limits::COLS)? as u32;
@@ -45,11 +45,7 @@ pub fn model_bytes(layout: &Layout, model: &SharedModel, encoding: ValueEncoding
 ///
 /// # Errors
 /// If a value cannot be encoded or the message would be too large; nothing is appended then.
-pub fn encode_model(
-    model: &SharedModel,
-    encoding: ValueEncoding,
-    out: &mut Vec<u8>,
-) -> Result<(), ModelError> {
+pub fn encode_model(model: &SharedModel, encoding: ValueEncoding, out: &mut Vec<u8>) -> Result<(), ModelError> {
     let tables = model.parameters.tables();
     if let Some(table) = tables.iter().position(|table| !encoding.carries(table.values())) {
         return Err(ValueError { table, encoding }.into());
@@ -72,7 +68,7 @@ pub fn encode_model(
 
 fn check_size(found: u64) -> Result<(), ModelError> {
     let most = limits::MESSAGE_BYTES;
-    let wrong = || ModelError::Limit { table: String::new(), field: "message bytes", found, most };
+    let wrong = || ModelError::Limit(String::new(), "message bytes", found, most);
     if found > most { Err(wrong()) } else { Ok(()) }
 }
 
@@ -80,22 +76,18 @@ fn check_size(found: u64) -> Result<(), ModelError> {
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_model(bytes: &[u8]) -> Result<SharedModel, DecodeError> {
+pub fn decode_model(bytes: &[u8]) -> Result<SharedModel> {
     let mut from = open(bytes, Kind::Model)?;
     let federation = FederationId(from.number("federation")?);
     let version = ModelVersion(from.number("version")?);
     let encoding = from.code("encoding", ValueEncoding::from_code)?;
-    let count = from.number_to("tables", limits::TABLES)?;
-    let mut tables = Vec::new();
-    for _ in 0..count {
-        tables.push(read_table(&mut from, encoding)?);
-    }
+    let tables = from.list("tables", limits::TABLES, |from| read_table(from, encoding))?;
     from.end()?;
     let parameters = Parameters::new(tables).map_err(|error| DecodeError::Content(error.to_string()))?;
     Ok(SharedModel { federation, version, parameters })
 }
 
-fn read_table(from: &mut Reader<'_>, encoding: ValueEncoding) -> Result<Table, DecodeError> {
+fn read_table(from: &mut Reader<'_>, encoding: ValueEncoding) -> Result<Table> {
     let shape = read_shape(from)?;
     let content = |error: ModelError| DecodeError::Content(error.to_string());
     shape.check().map_err(content)?;
@@ -119,12 +111,12 @@ pub fn difference_bytes(difference: &Difference) -> u64 {
 pub fn encode_difference(difference: &Difference, out: &mut Vec<u8>) -> Result<(), ModelError> {
     check_size(difference_bytes(difference))?;
     seal(Kind::Difference, out, |out| {
-        write_number(difference.federation.0, out);
-        write_number(difference.base.0, out);
-        write_number(difference.version.0, out);
+        for number in [difference.federation.0, difference.base.0, difference.version.0] {
+            write_number(number, out);
+        }
         out.extend_from_slice(&difference.layout.to_le_bytes());
         out.extend_from_slice(&difference.base_checksum.to_le_bytes());
-        out.push(difference.how as u8);
+        out.push(difference.kind as u8);
         out.push(difference.encoding as u8);
         rows::write_all(&difference.tables, difference.encoding, out);
     });
@@ -135,27 +127,27 @@ pub fn encode_difference(difference: &Difference, out: &mut Vec<u8>) -> Result<(
 ///
 /// # Errors
 /// Says what is wrong and where.
-pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference, DecodeError> {
+pub fn decode_difference(bytes: &[u8], layout: &Layout) -> Result<Difference> {
     let mut from = open(bytes, Kind::Difference)?;
     let federation = FederationId(from.number("federation")?);
     let base = ModelVersion(from.number("base")?);
     let version = ModelVersion(from.number("version")?);
     check_layout(&mut from, layout.fingerprint())?;
     let base_checksum = from.u32("checksum of the base")?;
-    let how = from.code("how", DifferenceKind::from_code)?;
+    let kind = if from.flag("how")? { DifferenceKind::Add } else { DifferenceKind::Replace };
     let encoding = from.code("encoding", ValueEncoding::from_code)?;
     let mut tables = Rows::of_layout(layout);
     rows::read_all(&mut tables, encoding, &mut from)?;
     from.end()?;
     let layout = layout.fingerprint();
-    Ok(Difference { federation, base, version, layout, base_checksum, how, encoding, tables })
+    Ok(Difference { federation, base, version, layout, base_checksum, kind, encoding, tables })
 }
 
 /// Reads a difference and applies it to the version held.
 ///
 /// # Errors
 /// If the bytes are wrong or made for another version or content; the model is unchanged then.
-pub fn apply_difference(bytes: &[u8], held: &mut SharedModel) -> Result<(), DecodeError> {
+pub fn apply_difference(bytes: &[u8], held: &mut SharedModel) -> Result<()> {
     let difference = decode_difference(bytes, &held.parameters.layout())?;
     difference.apply(held).map_err(|error| DecodeError::Content(error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! One update in a ledger.
 
-use crate::codec::wire::{Reader, read_ascending, write_ascending, write_number, write_text};
-use crate::error::DecodeError;
+use crate::codec::primitives::{Reader, read_ascending, write_ascending, write_number, write_text};
+use crate::error::Result;
 use crate::{Disclosed, FederationId, RoundId, RoundTerms, limits};
 
 /// One update that left.
@@ -15,13 +15,13 @@ pub struct LedgerEntry {
     pub when: u64,
     /// Bytes on the wire.
     pub bytes: u64,
-    /// The sample count said; 0: none.
+    /// The sample count reported; 0: none.
     pub samples: u64,
     /// The tables of which something left.
     pub tables: Vec<DisclosedTable>,
-    /// Name and value of each criterion said.
+    /// Name and value of each criterion reported.
     pub criteria: Vec<(String, f64)>,
-    /// Names of the privacy layers that were around it: with a seal rows left in a sum only, with noise as all rows.
+    /// Names of the privacy layers applied: under a seal the rows left in a sum only, with noise all rows left.
     pub layers: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn write(disclosed: &Disclosed, terms: &RoundTerms, when: u64, bytes:
         write_text(&terms.criteria[index as usize].name, out);
         out.extend_from_slice(&value.to_le_bytes());
     }
-    // Entries without layers end here, as all did before there were any.
+    // Entries without privacy layers end here, as all did before there were layers.
     if !terms.privacy.layers.is_empty() {
         write_number(terms.privacy.layers.len() as u64, out);
         terms.privacy.layers.iter().for_each(|layer| write_text(&layer.name, out));
@@ -80,51 +80,34 @@ impl LedgerEntry {
         self.tables.iter().map(|left| left.rows).sum()
     }
 
-    pub(super) fn read(mut from: Reader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn read(mut from: Reader<'_>) -> Result<Self> {
         let entry = Self {
             federation: FederationId(from.number("federation")?),
             round: RoundId(from.number("round")?),
             when: from.number("when")?,
             bytes: from.number("bytes")?,
             samples: from.number("samples")?,
-            tables: read_tables(&mut from)?,
-            criteria: read_criteria(&mut from)?,
-            layers: read_layers(&mut from)?,
+            tables: from.list("tables", limits::TABLES, read_table)?,
+            criteria: from.list("criteria", limits::CRITERIA, |from| {
+                Ok((from.name("criterion's name")?, from.f64("criterion's value")?))
+            })?,
+            // Entries without privacy layers end here.
+            layers: match from.left() {
+                0 => Vec::new(),
+                _ => from.list("privacy layers", limits::LAYERS, |from| from.name("privacy layer's name"))?,
+            },
         };
         from.end()?;
         Ok(entry)
     }
 }
 
-fn read_tables(from: &mut Reader<'_>) -> Result<Vec<DisclosedTable>, DecodeError> {
-    let count = from.number_to("tables", limits::TABLES)?;
-    let mut tables = Vec::new();
-    for _ in 0..count {
-        let name = from.name("table's name")?;
-        let rows = from.number_to("rows", limits::ROWS)?;
-        let is_listed = from.code("listed", |code| (code < 2).then_some(code == 1))?;
-        let mut listed = is_listed.then(Vec::new);
-        if let Some(listed) = &mut listed {
-            read_ascending(from, "row", rows, limits::ROWS, |row| listed.push(row))?;
-        }
-        tables.push(DisclosedTable { name, rows, listed });
+fn read_table(from: &mut Reader<'_>) -> Result<DisclosedTable> {
+    let name = from.name("table's name")?;
+    let rows = from.number_to("rows", limits::ROWS)?;
+    let mut listed = from.flag("listed")?.then(Vec::new);
+    if let Some(listed) = &mut listed {
+        read_ascending(from, "row", rows, limits::ROWS, listed)?;
     }
-    Ok(tables)
-}
-
-fn read_criteria(from: &mut Reader<'_>) -> Result<Vec<(String, f64)>, DecodeError> {
-    let count = from.number_to("criteria", limits::CRITERIA)?;
-    let mut criteria = Vec::new();
-    for _ in 0..count {
-        criteria.push((from.name("criterion's name")?, from.f64("criterion's value")?));
-    }
-    Ok(criteria)
-}
-
-fn read_layers(from: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
-    if from.left() == 0 {
-        return Ok(Vec::new());
-    }
-    let count = from.number_to("privacy layers", limits::LAYERS)?;
-    (0..count).map(|_| from.name("privacy layer's name")).collect()
+    Ok(DisclosedTable { name, rows, listed })
 }

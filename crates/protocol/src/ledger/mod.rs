@@ -1,14 +1,14 @@
 //! The device's own record of everything that left it.
 
 mod entry;
-mod folded;
+mod summary;
 
-use crate::codec::wire::Reader;
+use crate::codec::primitives::Reader;
 use crate::codec::{Kind, next, seal};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Result};
 use crate::{Disclosed, FederationId, RoundId, RoundTerms};
-pub use entry::{LedgerEntry, DisclosedTable};
-use folded::Folded;
+pub use entry::{DisclosedTable, LedgerEntry};
+use summary::Summary;
 
 /// How much left, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,15 +26,15 @@ pub struct Totals {
 pub struct RowDisclosures {
     /// In how many updates.
     pub times: u64,
-    /// Round and time of the last one, as far as entries are kept one by one.
+    /// Round and time of the last one, if that entry is still stored.
     pub last: Option<(RoundId, u64)>,
 }
 
-/// How much a ledger keeps.
+/// What a ledger stores.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Keep {
+enum Retention {
     Everything,
-    /// Single entries in at most this many bytes, then sums by row.
+    /// Entries in at most this many bytes; of older ones, counts by row.
     Bytes(usize),
     TotalsOnly,
 }
@@ -44,12 +44,12 @@ enum Keep {
 /// Entries are held in their stored form, about as large as the row lists they describe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ledger {
-    keep: Keep,
+    retention: Retention,
     /// Messages of kind [`Kind::LedgerEntry`], oldest first; checked when they came in.
     entries: Vec<u8>,
     totals: Totals,
-    /// What is known of entries no longer kept.
-    folded: Folded,
+    /// Counts of entries no longer stored.
+    summary: Summary,
 }
 
 impl Default for Ledger {
@@ -59,23 +59,23 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Keeps everything.
+    /// Stores every entry.
     pub fn new() -> Self {
-        Self::keeping(Keep::Everything)
+        Self::with(Retention::Everything)
     }
 
-    /// Keeps single entries in at most `bytes` bytes; of older ones it keeps how often each row left.
+    /// Stores entries in at most `bytes` bytes; of older ones it stores how often each row left.
     pub fn bounded(bytes: usize) -> Self {
-        Self::keeping(Keep::Bytes(bytes))
+        Self::with(Retention::Bytes(bytes))
     }
 
-    /// Keeps totals only and never allocates: for simulators, whose devices are nobody's.
+    /// Stores totals only and never allocates: for simulated devices.
     pub fn totals_only() -> Self {
-        Self::keeping(Keep::TotalsOnly)
+        Self::with(Retention::TotalsOnly)
     }
 
-    fn keeping(keep: Keep) -> Self {
-        Self { keep, entries: Vec::new(), totals: Totals::default(), folded: Folded::default() }
+    fn with(retention: Retention) -> Self {
+        Self { retention, entries: Vec::new(), totals: Totals::default(), summary: Summary::default() }
     }
 
     /// How much left, in all.
@@ -83,7 +83,7 @@ impl Ledger {
         self.totals
     }
 
-    /// The entries kept one by one, oldest first.
+    /// The stored entries, oldest first.
     pub fn entries(&self) -> impl Iterator<Item = LedgerEntry> {
         let mut rest = &self.entries[..];
         std::iter::from_fn(move || {
@@ -95,19 +95,16 @@ impl Ledger {
 
     /// What left about one row of a table: an item, if the table is keyed by items.
     pub fn row(&self, federation: FederationId, table: &str, row: u32) -> RowDisclosures {
-        let mut left = RowDisclosures { times: self.folded.times(federation, table, row), last: None };
-        for entry in self.entries().filter(|entry| entry.federation == federation) {
-            if entry.has(table, row) {
-                left.times += 1;
-                left.last = Some((entry.round, entry.when));
-            }
+        let mut found = RowDisclosures { times: self.summary.times(federation, table, row), last: None };
+        for entry in self.entries().filter(|entry| entry.federation == federation && entry.has(table, row)) {
+            found = RowDisclosures { times: found.times + 1, last: Some((entry.round, entry.when)) };
         }
-        left
+        found
     }
 
     /// What left about each of a table's rows: [`about`](Self::about) all of them, reading entries once.
     pub fn by_row(&self, federation: FederationId, table: &str, rows: u32) -> Vec<RowDisclosures> {
-        let of_older = |row| RowDisclosures { times: self.folded.times(federation, table, row), last: None };
+        let of_older = |row| RowDisclosures { times: self.summary.times(federation, table, row), last: None };
         let mut all: Vec<RowDisclosures> = (0..rows).map(of_older).collect();
         for entry in self.entries().filter(|entry| entry.federation == federation) {
             let mut count = |row: u32| {
@@ -127,16 +124,16 @@ impl Ledger {
 
     pub(crate) fn record(&mut self, disclosed: &Disclosed, terms: &RoundTerms, when: u64, bytes: u64) {
         self.totals.add(disclosed.update.rows() as u64, bytes);
-        if self.keep == Keep::TotalsOnly {
+        if self.retention == Retention::TotalsOnly {
             return;
         }
         seal(Kind::LedgerEntry, &mut self.entries, |out| entry::write(disclosed, terms, when, bytes, out));
-        self.fold_oldest();
+        self.summarise_oldest();
     }
 
-    /// Once past the bound, gives up the oldest quarter, so that it does not move bytes at every entry.
-    fn fold_oldest(&mut self) {
-        let Keep::Bytes(most) = self.keep else { return };
+    /// Past the bound, summarises the oldest quarter, so that bytes are not moved at every entry.
+    fn summarise_oldest(&mut self) {
+        let Retention::Bytes(most) = self.retention else { return };
         if self.entries.len() <= most {
             return;
         }
@@ -144,7 +141,7 @@ impl Ledger {
         while self.entries.len() - gone > most / 4 * 3 {
             let Ok((_, payload, length)) = next(&self.entries[gone..]) else { break };
             if let Ok(entry) = LedgerEntry::read(Reader::new(payload)) {
-                self.folded.add(&entry);
+                self.summary.add(&entry);
             }
             gone += length;
         }
@@ -153,30 +150,34 @@ impl Ledger {
 
     /// Appends the ledger's stored form: the summary of older entries if there are any, then the entries.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        if !self.folded.is_empty() {
-            seal(Kind::LedgerSummary, out, |out| self.folded.write(out));
+        if !self.summary.is_empty() {
+            seal(Kind::LedgerSummary, out, |out| self.summary.write(out));
         }
         out.extend_from_slice(&self.entries);
     }
 
-    /// Reads the stored form of a ledger that keeps everything.
+    /// Reads the stored form, as a ledger without a bound.
     ///
     /// # Errors
     /// Says what is wrong and where in the message it is in.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut ledger = Self::new();
         let mut rest = bytes;
         while !rest.is_empty() {
             let (kind, payload, length) = next(rest)?;
             match kind {
                 Kind::LedgerSummary if rest.len() == bytes.len() => {
-                    ledger.folded = Folded::read(Reader::new(payload))?;
-                    ledger.totals = ledger.folded.totals();
+                    ledger.summary = Summary::read(Reader::new(payload))?;
+                    ledger.totals = ledger.summary.totals();
                 }
-                Kind::LedgerEntry => ledger.restore(&LedgerEntry::read(Reader::new(payload))?, &rest[..length]),
+                Kind::LedgerEntry => {
+                    let entry = LedgerEntry::read(Reader::new(payload))?;
+                    ledger.totals.add(entry.rows(), entry.bytes);
+                    ledger.entries.extend_from_slice(&rest[..length]);
+                }
                 _ => {
                     let (found, expected) = (kind as u8, Kind::LedgerEntry as u8);
-                    return Err(DecodeError::Kind { found, expected });
+                    return Err(DecodeError::Kind(found, expected));
                 }
             }
             rest = &rest[length..];
@@ -184,17 +185,12 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The same ledger with this bound on single entries from now on.
+    /// The same ledger with this bound from now on.
     #[must_use]
     pub fn bound_to(mut self, bytes: usize) -> Self {
-        self.keep = Keep::Bytes(bytes);
-        self.fold_oldest();
+        self.retention = Retention::Bytes(bytes);
+        self.summarise_oldest();
         self
-    }
-
-    fn restore(&mut self, entry: &LedgerEntry, message: &[u8]) {
-        self.totals.add(entry.rows(), entry.bytes);
-        self.entries.extend_from_slice(message);
     }
 }
 

@@ -58,8 +58,7 @@ pub fn disclosed(values: ValueEncoding, ledger: &mut Ledger) -> Disclosed {
 
 /// Version 41 of a model of one table (3 x 2).
 pub fn model() -> SharedModel {
-    let table =
-        Table::new(Shape::new("items", 3, 2, Keyed::Items), vec![0.0, 1.0, -1.0, 0.5, 2.0, -0.0]).unwrap();
+    let table = Table::new(Shape::new("items", 3, 2, Keyed::Items), vec![0.0, 1.0, -1.0, 0.5, 2.0, -0.0]).unwrap();
     let parameters = Parameters::new(vec![table]).unwrap();
     SharedModel { federation: FederationId(7), version: ModelVersion(41), parameters }
 }
@@ -72,6 +71,12 @@ pub fn next_model() -> SharedModel {
     next
 }
 
+/// From version 41 to version 42.
+pub fn difference(encoding: ValueEncoding) -> Difference {
+    let base = (model().version, model().parameters.checksum());
+    Difference::since_version(&next_model(), base, encoding, |_, row| row == 1).unwrap()
+}
+
 /// One message of each kind and encoding.
 pub fn messages() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
@@ -82,18 +87,17 @@ pub fn messages() -> Vec<Vec<u8>> {
         all.push(std::mem::take(&mut bytes));
         codec::encode_model(&model(), encoding, &mut bytes).unwrap();
         all.push(std::mem::take(&mut bytes));
-        let settle = DifferenceOptions { how: DifferenceKind::Add, encoding, min_change: 0.0 };
-        let difference = Difference::between(&model(), &next_model(), settle).unwrap();
+        let difference = difference(encoding);
         codec::encode_difference(&difference, &mut bytes).unwrap();
         all.push(bytes);
     }
     let mut bytes = Vec::new();
     codec::encode_terms(&terms(ValueEncoding::F16), &mut bytes);
     all.push(std::mem::take(&mut bytes));
-    let refusal = Refusal::LayerMissing { layer: "secagg".to_owned() };
+    let refusal = Refusal::LayerMissing("secagg".to_owned());
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     all.push(std::mem::take(&mut bytes));
-    let refusal = Refusal::LayerRefused { layer: "kept-uploads".to_owned() };
+    let refusal = Refusal::LayerRefused("kept-uploads".to_owned());
     codec::encode_refusal(FederationId(7), RoundId(300), &refusal, &mut bytes);
     all.push(std::mem::take(&mut bytes));
     ledger.encode(&mut bytes);

@@ -1,4 +1,4 @@
-//! What the server is measured by: SQLite and axum with nothing around them.
+//! The baselines: bare SQLite and bare axum.
 
 use crate::callers::{Outcome, call};
 use axum::Router;

@@ -1,4 +1,4 @@
-//! Callers that send prepared requests over connections of their own, one after the other.
+//! Callers that send prepared requests, each over its own connection.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What calls came to.
+/// The result of many calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     /// Answers a second.
@@ -18,9 +18,9 @@ pub(crate) struct Outcome {
     pub(crate) p99: Duration,
 }
 
-/// What the server counted.
+/// Commits, as counted by the server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Commits {
     pub(crate) commits: u64,
     pub(crate) changes: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) async fn call(
     for caller in 0..callers {
         let made = Arc::clone(&made);
         tasks.push(tokio::spawn(async move {
-            let mut line = Line::open(address).await?;
+            let mut line = Connection::open(address).await?;
             for place in (caller..count).step_by(callers) {
                 let found = line.exchange(&made(place)).await?;
                 if found != status {
@@ -58,13 +58,9 @@ pub(crate) async fn call(
 }
 
 /// Times requests, one after the other, until it is stopped.
-pub(crate) async fn probe(
-    address: SocketAddr,
-    request: Vec<u8>,
-    stop: Arc<tokio::sync::Notify>,
-) -> Vec<Duration> {
+pub(crate) async fn probe(address: SocketAddr, request: Vec<u8>, stop: Arc<tokio::sync::Notify>) -> Vec<Duration> {
     let mut times = Vec::new();
-    let Ok(mut line) = Line::open(address).await else { return times };
+    let Ok(mut line) = Connection::open(address).await else { return times };
     loop {
         let start = Instant::now();
         tokio::select! {
@@ -77,13 +73,13 @@ pub(crate) async fn probe(
     times
 }
 
-/// A connection that is kept.
-struct Line {
+/// A persistent connection.
+struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Line {
+impl Connection {
     async fn open(address: SocketAddr) -> Result<Self, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -95,8 +91,7 @@ impl Line {
         self.stream.write_all(request).await.map_err(|error| error.to_string())?;
         let mut filled = 0;
         loop {
-            let read =
-                self.stream.read(&mut self.buffer[filled..]).await.map_err(|error| error.to_string())?;
+            let read = self.stream.read(&mut self.buffer[filled..]).await.map_err(|error| error.to_string())?;
             filled += read;
             if read == 0 || filled == self.buffer.len() {
                 return Err("an answer ends early or is too long".to_owned());
@@ -115,9 +110,7 @@ fn whole(answer: &[u8]) -> Option<u16> {
     let status = head.get(9..12)?.parse().ok()?;
     let length = head
         .lines()
-        .find_map(|line| {
-            line.to_ascii_lowercase().strip_prefix("content-length:").map(|n| n.trim().to_owned())
-        })
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|n| n.trim().to_owned()))
         .and_then(|length| length.parse::<usize>().ok())
         .unwrap_or(0);
     (answer.len() >= end + length).then_some(status)

@@ -1,4 +1,4 @@
-//! How much a server bears, as ratios to bare SQLite and a bare axum handler in the same run.
+//! The load that a server sustains, as ratios to bare SQLite and a bare axum handler in the same run.
 //!
 //! `cargo run --release -p sottovoce-server --example load [-- --long]`; `cargo xtask prove load` does so and checks the
 //! bounds. Server and load generator share the machine. The last line is JSON.
@@ -9,7 +9,7 @@ mod bare;
 mod callers;
 mod world;
 
-use callers::Told;
+use callers::Commits;
 use serde_json::json;
 use std::error::Error;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let repeats = if std::env::args().any(|argument| argument == "--long") { 7 } else { 3 };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let empty = resident();
-    let mut world = runtime.block_on(World::found(DEVICES, UPDATE))?;
+    let mut world = runtime.block_on(World::start(DEVICES, UPDATE))?;
     let idle = resident();
     println!(
         "{DEVICES} devices enrolled: {} MB resident, {} MB of them since the start",
@@ -61,18 +61,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         check_ins.push((ours.rate / bare.rate, ours.rate, bare.rate));
     }
     let (upload, check_in) = (median(uploads), median(check_ins));
-    let told = json!({
+    let report = json!({
         "uploads": {"ratio": upload.0, "per_second": upload.1, "bare_sqlite_per_second": upload.2},
         "check_ins": {"ratio": check_in.0, "per_second": check_in.1, "bare_axum_per_second": check_in.2},
         "check_in_p99_ms_under_uploads": p99.as_secs_f64() * 1e3,
         "idle_devices": DEVICES,
         "idle_resident_mb": idle as f64 / 1000.0,
     });
-    println!("{told}");
+    println!("{report}");
     Ok(())
 }
 
-/// The one in the middle, by ratio.
+/// The median, by ratio.
 fn median(mut of: Vec<(f64, f64, f64)>) -> (f64, f64, f64) {
     of.sort_by(|a, b| a.0.total_cmp(&b.0));
     of[of.len() / 2]
@@ -88,8 +88,8 @@ fn resident() -> u64 {
 impl World {
     /// Changes that went into a transaction during a round, on average.
     fn mean_batch(&self) -> u32 {
-        let Told { commits, changes } = self.commits();
-        let (commits, changes) = (commits - self.told.commits, changes - self.told.changes);
+        let Commits { commits, changes } = self.commits();
+        let (commits, changes) = (commits - self.counted.commits, changes - self.counted.changes);
         ((changes as f64 / commits.max(1) as f64).round() as u32).max(1)
     }
 }

@@ -1,17 +1,17 @@
-//! A server with a federation of many devices that do nothing but call.
+//! A server with a federation of many devices.
 
-use crate::callers::{Outcome, Told, call, probe};
+use crate::callers::{Commits, Outcome, call, probe};
 use sottovoce_core::Rng;
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::{
-    DisclosureSeeds, FederationId, Layout, Ledger, RowOrigin, Policy, RoundId, RoundTerms, TermsDraft, Trained, codec,
+    DisclosureSeeds, FederationId, Layout, Ledger, Policy, RoundId, RoundTerms, RowOrigin, TermsDraft, Trained, codec,
 };
-use sottovoce_server::federation::catalog::Checked;
+use sottovoce_server::Server;
+use sottovoce_server::federation::catalog::CheckedCatalog;
 use sottovoce_server::federation::{Federation, FederationConfig};
-use sottovoce_server::http::serve::{self, Listening};
-use sottovoce_server::storage::{self, Purpose};
-use sottovoce_server::versions::Versions;
-use sottovoce_server::{Server, secret};
+use sottovoce_server::http::serve::{self, ListenOptions};
+use sottovoce_server::storage::{self, TokenPurpose};
+use sottovoce_server::versions::VersionStore;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) update: Vec<u8>,
     layout: Layout,
     round: u64,
-    pub(crate) told: Told,
+    pub(crate) counted: Commits,
     _folder: tempfile::TempDir,
 }
 
@@ -58,40 +58,39 @@ fn upload(round: u64, credential: &str, body: &[u8]) -> Vec<u8> {
 }
 
 impl World {
-    pub(crate) async fn found(devices: u32, bytes: usize) -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn start(devices: u32, bytes: usize) -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let storage = storage::open(&folder.path().join("load.sqlite").display().to_string())?;
-        let versions = Versions::open(&folder.path().join("models").display().to_string())?;
-        let server = Server::open(Arc::from(storage), versions).await?;
-        let mut config = FederationConfig::of("fpl");
+        let versions = VersionStore::open(&folder.path().join("models").display().to_string())?;
+        let server = Server::open(Arc::from(storage), versions, None).await?;
+        let mut config = FederationConfig::new("fpl");
         config.settings = [("triples".to_owned(), Value::Integer(60))].into();
         (config.devices, config.rounds) = (devices, Some(1000));
         let catalog = std::iter::once("item".to_owned()).chain((0..ITEMS).map(|item| item.to_string()));
-        let federation = server.found("load", config.clone(), catalog.collect::<Vec<_>>().join("\n")).await?;
+        let federation =
+            server.create_federation("load", config.clone(), catalog.collect::<Vec<_>>().join("\n")).await?;
         let credentials = enrol(&server, &federation, devices).await?;
         let (listener, address) = serve::listen("127.0.0.1:0").await?;
-        let listening = Listening::default();
-        let serving = serve::serve(Arc::clone(&server), listener, listening, std::future::pending());
+        let options = ListenOptions::default();
+        let serving = serve::serve(Arc::clone(&server), listener, options, std::future::pending());
         tokio::spawn(serving);
-        let hosted = config.host(federation.id, &Checked { items: ITEMS, facts: None })?;
+        let hosted = config.host(federation.id, &CheckedCatalog { items: ITEMS, facts: None })?;
         let layout = hosted.coordinator.layout().clone();
         let update = update(&layout, (federation.id, 0), bytes)?;
-        let (round, told) = (0, Told::default());
+        let (round, counted) = (0, Commits::default());
         let credentials = Arc::new(credentials);
         let mut world =
-            Self { server, federation, address, credentials, update, layout, round, told, _folder: folder };
-        world.told = world.commits();
+            Self { server, federation, address, credentials, update, layout, round, counted, _folder: folder };
+        world.counted = world.commits();
         Ok(world)
     }
 
     /// All devices send their update, and a probe checks in meanwhile.
     pub(crate) async fn upload_all(&mut self, callers: usize) -> Result<Outcome, Box<dyn Error>> {
         self.until_open().await;
-        self.told = self.commits();
-        let (round, body) = (
-            self.round,
-            Arc::new(update(&self.layout, (self.federation.id, self.round), self.update.len())?),
-        );
+        self.counted = self.commits();
+        let (round, body) =
+            (self.round, Arc::new(update(&self.layout, (self.federation.id, self.round), self.update.len())?));
         let stop = Arc::new(Notify::new());
         let outsider = check_in("load", &self.credentials[0]);
         let probing = tokio::spawn(probe(self.address, outsider, Arc::clone(&stop)));
@@ -126,17 +125,14 @@ impl World {
         }
     }
 
-    /// What the clerk did so far.
-    pub(crate) fn commits(&self) -> Told {
-        let text = self.server.metrics.encode(&self.server);
+    /// The commits so far.
+    pub(crate) fn commits(&self) -> Commits {
+        let text = self.server.metrics();
         let number = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.trim().parse::<f64>().ok()).unwrap_or(0.0) as u64
         };
-        Told {
-            commits: number("sottovoce_commit_changes_count"),
-            changes: number("sottovoce_commit_changes_sum"),
-        }
+        Commits { commits: number("sottovoce_commit_changes_count"), changes: number("sottovoce_commit_changes_sum") }
     }
 }
 
@@ -146,7 +142,7 @@ async fn enrol(
     federation: &Arc<Federation>,
     devices: u32,
 ) -> Result<Vec<String>, Box<dyn Error>> {
-    let purpose = Purpose::Enrolment { federation: federation.id, uses: None };
+    let purpose = TokenPurpose::Enrolment { federation: federation.id, uses: None };
     let (token, _) = server.add_token(purpose, "load", None).await?;
     let token = Arc::new(token);
     let mut credentials = Vec::new();
@@ -154,17 +150,15 @@ async fn enrol(
     for some in all.chunks(500) {
         let mut tasks = Vec::new();
         for &device in some {
-            let (server, federation, token) =
-                (Arc::clone(server), Arc::clone(federation), Arc::clone(&token));
-            tasks.push(tokio::spawn(async move {
-                server.enrol(&federation, &token, &format!("device-{device}")).await
-            }));
+            let (server, federation, token) = (Arc::clone(server), Arc::clone(federation), Arc::clone(&token));
+            tasks.push(tokio::spawn(
+                async move { server.enrol(&federation, &token, &format!("device-{device}")).await },
+            ));
         }
         for task in tasks {
             credentials.push(task.await??.credential);
         }
     }
-    assert!(credentials.iter().all(|credential| secret::is_of(secret::Kind::Device, credential)));
     Ok(credentials)
 }
 

@@ -1,4 +1,4 @@
-//! The catalog of a federation: which item each row of the item table is.
+//! The catalog of a federation: the item of each row of the item table.
 
 use sottovoce_core::{CATALOG_HEADER, Facts};
 use std::collections::HashSet;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// The first line.
 pub const HEADER: &str = "item\ttitle\tcategories";
-/// Bytes of a line at most, without its facts.
-const MOST_LINE: usize = 4096;
-/// Bytes of a line's facts at most.
-const MOST_FACTS: usize = 60 << 10;
-/// Items at most.
-const MOST_ITEMS: usize = 50_000_000;
+/// Bytes of a line without its facts.
+const MAX_LINE: usize = 4096;
+/// Bytes of a line's facts.
+const MAX_FACTS: usize = 60 << 10;
+/// Items of a catalog.
+const MAX_ITEMS: usize = 50_000_000;
 
-/// Why a text is no catalog.
+/// Why a catalog is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("catalog, line {line}: {reason}")]
 pub struct CatalogError {
@@ -23,28 +23,28 @@ pub struct CatalogError {
     pub reason: String,
 }
 
-/// What a catalog holds.
+/// A valid catalog.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Checked {
+pub struct CheckedCatalog {
     /// Number of items.
     pub items: usize,
-    /// What is known of them, if anything is.
+    /// Facts about them, if there are any.
     pub facts: Option<Arc<Facts>>,
 }
 
-/// Checks a catalog: a header line, then `item<TAB>title<TAB>categories` a line, the last two of which may be missing;
-/// categories are joined by `|`. A fourth column has facts, which [`Facts::of_catalog`] reads.
+/// Checks a catalog: a header line, then lines of `item<TAB>title<TAB>categories`, of which the last two may be missing;
+/// categories are joined by `|`. A fourth column holds facts, which [`Facts::of_catalog`] parses.
 ///
 /// # Errors
-/// Names the first line that is wrong.
-pub fn check(text: &str) -> Result<Checked, CatalogError> {
+/// Names the first invalid line.
+pub fn check(text: &str) -> Result<CheckedCatalog, CatalogError> {
     let facts = Facts::of_catalog(text);
     let facts = facts.map_err(|error| CatalogError { line: error.line, reason: error.reason })?;
     let (facts, about_items) = facts.map_or((None, text), |(facts, items)| (Some(Arc::new(facts)), items));
-    Ok(Checked { items: count(about_items)?, facts })
+    Ok(CheckedCatalog { items: count(about_items)?, facts })
 }
 
-/// Checks the part about items and counts them.
+/// Checks and counts the items.
 fn count(text: &str) -> Result<usize, CatalogError> {
     let wrong = |line: usize, reason: String| CatalogError { line: line + 1, reason };
     let mut lines = text.lines().enumerate();
@@ -54,28 +54,25 @@ fn count(text: &str) -> Result<usize, CatalogError> {
         first => {
             let found = first.map_or("nothing", |(_, line)| line);
             let found: String = found.chars().take(60).collect();
-            return Err(wrong(
-                0,
-                format!("expected the header `item<TAB>title<TAB>categories`, found `{found}`"),
-            ));
+            return Err(wrong(0, format!("expected the header `item<TAB>title<TAB>categories`, found `{found}`")));
         }
     };
     let mut items = HashSet::new();
     for (number, line) in lines {
         let id = line.split('\t').next().unwrap_or_default();
         let facts = line.splitn(4, '\t').nth(3).filter(|_| columns == 4).map_or(0, str::len);
-        let reason = if line.len() - facts > MOST_LINE {
-            format!("longer than {MOST_LINE} bytes")
-        } else if facts > MOST_FACTS {
-            format!("facts of more than {MOST_FACTS} bytes")
+        let reason = if line.len() - facts > MAX_LINE {
+            format!("longer than {MAX_LINE} bytes")
+        } else if facts > MAX_FACTS {
+            format!("facts of more than {MAX_FACTS} bytes")
         } else if line.split('\t').count() > columns {
             format!("more than {columns} fields")
         } else if id.trim().is_empty() {
             "no item id".to_owned()
-        } else if items.len() == MOST_ITEMS {
-            format!("more than {MOST_ITEMS} items")
+        } else if items.len() == MAX_ITEMS {
+            format!("more than {MAX_ITEMS} items")
         } else if !items.insert(id) {
-            format!("item `{id}` was there before")
+            format!("item `{id}` appears twice")
         } else {
             continue;
         };
@@ -89,18 +86,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_counted_and_wrong_lines_named() {
+    fn counts_items_and_names_invalid_lines() {
         let items = |text: &str| check(text).map(|checked| checked.items);
         assert_eq!(items("item\ttitle\tcategories\n7\tHeat\tCrime|Drama\n9\t\t\n"), Ok(2));
         assert_eq!(items("item\n7\n9"), Ok(2));
-        let known =
-            "item\ttitle\tcategories\tfacts\n7\tHeat\t\t0\n9\t\t\t\n\nhops\twords\n1\tdirector: Mann\n";
-        let checked = check(known).unwrap();
+        let with_facts = "item\ttitle\tcategories\tfacts\n7\tHeat\t\t0\n9\t\t\t\n\nhops\twords\n1\tdirector: Mann\n";
+        let checked = check(with_facts).unwrap();
         assert_eq!((checked.items, checked.facts.unwrap().items_with(0).to_vec()), (2, vec![0]));
-        let unknown = check(&known.replace("\t0\n", "\t4\n")).unwrap_err();
+        let unknown = check(&with_facts.replace("\t0\n", "\t4\n")).unwrap_err();
         assert_eq!(unknown.line, 2);
         let wrong = |text: &str| check(text).unwrap_err().to_string();
-        assert_eq!(wrong("item\n7\n7\n"), "catalog, line 3: item `7` was there before");
+        assert_eq!(wrong("item\n7\n7\n"), "catalog, line 3: item `7` appears twice");
         assert_eq!(wrong("item\n7\n\n"), "catalog, line 3: no item id");
         assert_eq!(wrong("item\na\tb\tc\td"), "catalog, line 2: more than 3 fields");
         assert_eq!(wrong("item\n"), "catalog, line 2: no items");

@@ -1,92 +1,107 @@
-//! What an operator says of a federation.
+//! Configuration of a federation.
 
-use super::catalog::Checked;
+use super::catalog::{CatalogError, CheckedCatalog};
 use crate::secret;
 use serde::{Deserialize, Serialize};
-use sottovoce_federation::registry::{self, HostError};
-use sottovoce_federation::{Coordinator, Hosted, Hosting};
+use sottovoce_federation::{BuildError, Coordinator, FederationBuilder, FederationError, HostedFederation};
 use sottovoce_models::settings::Value;
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{CriterionRequest, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Seconds after which a round is over where its settings name no deadline: nobody waits for ever.
+/// Seconds after which a round closes if its settings name no deadline.
 const DEFAULT_DEADLINE: f64 = 3600.0;
 
 /// A federation's configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct FederationConfig {
     /// The model's name in the registry.
     pub model: String,
     /// Its settings, over the defaults; `cohort`, `over_selection` and `deadline` among them.
-    #[serde(default)]
     pub settings: BTreeMap<String, Value>,
-    /// Determines the first shared model and the cohorts.
-    #[serde(default)]
+    /// Seed of the first shared model and of the cohorts.
     pub seed: u64,
-    /// Rounds after which it is finished; not given: as the settings' epochs come to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Number of rounds; default: as many as the settings' epochs take.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u64>,
-    /// Devices without which no round begins.
-    #[serde(default = "one")]
+    /// Devices that must have enrolled before a round opens.
     pub devices: u32,
-    /// Updates without which a round is abandoned; not given: half of those wanted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// With fewer updates a round is abandoned; default: half of those wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<u32>,
-    /// Only devices heard of within so many seconds are asked; not given: all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Select only devices that checked in within this many seconds; default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub present_within: Option<u32>,
     /// Mean seconds between two check-ins of a device that has nothing to do.
-    #[serde(default = "minute")]
     pub check_in_seconds: u32,
-    /// Check-ins a second that are enough: with many devices they are told to come back later instead.
-    #[serde(default = "many")]
+    /// Check-ins per second at most: with many devices each checks in less often.
     pub check_ins_per_second: u32,
-    /// Updates that have a row of a larger Euclidean norm are refused; not given: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Reject updates with a row of a larger Euclidean norm; default: no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub row_norm: Option<f32>,
-    /// Bytes of an update at most; not given: what an update of all rows takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The largest size of an update in bytes; default: the size of an update of all rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub upload_bytes: Option<u64>,
-    /// Whether the shared model is for enrolled devices only. Caches on the way cannot help then.
-    #[serde(default)]
+    /// Whether only enrolled devices can download the shared model. Then shared caches cannot store it.
     pub private_models: bool,
-    /// Whether devices are asked how many samples they learnt from.
-    #[serde(default)]
+    /// Whether devices are asked for the number of samples they trained on.
     pub samples: bool,
     /// Criteria that devices are asked for, and why.
-    #[serde(default)]
     pub criteria: Vec<Criterion>,
-    /// Versions of the shared model that are kept.
-    #[serde(default = "eight")]
+    /// Number of versions of the shared model to keep.
     pub keep_versions: u32,
-    /// What becomes of what was learnt from somebody who withdraws.
-    #[serde(default)]
+    /// What happens to the shared model when a device withdraws.
     pub unlearn: Unlearn,
-    /// Where updates are sealed: seconds after which a step but the first goes on without those who have not answered.
-    #[serde(default = "minute")]
+    /// If updates are sealed: seconds after which a step but the first continues without devices that have not answered.
     pub seal_step_seconds: u32,
-    /// Where updates are encrypted: the digest of the key that devices share and this server does not have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// If updates are encrypted: the digest of the key that devices share and the server does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seal_key_digest: Option<String>,
-    /// Whether the server's noise follows from `seed`, so that a deployed federation can be held against the simulator.
-    /// Never for people's devices: who knows the seed can take the noise away.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Whether the server's noise is derived from `seed`, to compare a deployed federation with the simulator. Never for real
+    /// devices: whoever knows the seed can remove the noise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub simulated_noise: bool,
-    /// Whether the server keeps every upload that is taken, for an audit. Devices are told with every round's terms.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Whether the server retains every accepted upload for an audit. Devices are told in every round's terms.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub record_uploads: bool,
 }
 
-/// What becomes of what was learnt from somebody who withdraws. Stored data goes at once in any case.
+impl Default for FederationConfig {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            settings: BTreeMap::new(),
+            seed: 0,
+            rounds: None,
+            devices: 1,
+            minimum: None,
+            present_within: None,
+            check_in_seconds: 60,
+            check_ins_per_second: 1000,
+            row_norm: None,
+            upload_bytes: None,
+            private_models: false,
+            samples: false,
+            criteria: Vec::new(),
+            keep_versions: 8,
+            unlearn: Unlearn::None,
+            seal_step_seconds: 60,
+            seal_key_digest: None,
+            simulated_noise: false,
+            record_uploads: false,
+        }
+    }
+}
+
+/// What happens to the shared model when a device withdraws. Its stored data are deleted in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unlearn {
-    /// It stays in the shared model.
+    /// Nothing.
     #[default]
     None,
-    /// Training goes back to before they enrolled, and is done again without them.
+    /// Training is rolled back to before the device enrolled, and repeated without it.
     Retrain,
 }
 
@@ -96,144 +111,102 @@ pub enum Unlearn {
 pub struct Criterion {
     /// Its name.
     pub name: String,
-    /// What it is for, for the owner to read.
+    /// Its purpose, for the owner to read.
     #[serde(default)]
     pub why: String,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn eight() -> u32 {
-    8
-}
-
-fn minute() -> u32 {
-    60
-}
-
-fn many() -> u32 {
-    1000
 }
 
 /// Why a federation cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A name that cannot stand in an address.
-    #[error("the name {0:?} is not 1 to 64 small letters, digits and hyphens")]
+    /// An invalid name.
+    #[error("the name {0:?} is not 1 to 64 lower-case letters, digits and hyphens")]
     Name(String),
-    /// A value out of its range.
+    /// A value out of range.
     #[error("{key} is {value}, expected {expected}")]
     Value {
-        /// Which.
+        /// The setting.
         key: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// The range.
         expected: &'static str,
     },
+    /// The catalog.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
     /// The model or its settings.
     #[error(transparent)]
-    Model(#[from] HostError),
-    /// Uploads that cannot be kept.
+    Model(#[from] BuildError),
+    /// The first version of the model.
+    #[error(transparent)]
+    Federation(#[from] FederationError),
+    /// Uploads cannot be retained.
     #[error("record_uploads: {0}")]
-    Uploads(&'static str),
+    Retention(&'static str),
 }
 
-fn within(
-    key: &'static str,
-    fine: bool,
-    value: &dyn ToString,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if fine { Ok(()) } else { Err(ConfigError::Value { key, value: value.to_string(), expected }) }
+fn require(key: &'static str, valid: bool, value: &dyn ToString, expected: &'static str) -> Result<(), ConfigError> {
+    if valid { Ok(()) } else { Err(ConfigError::Value { key, value: value.to_string(), expected }) }
 }
 
-/// Checks a federation's name.
-///
-/// # Errors
-/// If it cannot stand in an address.
-pub fn check_name(name: &str) -> Result<(), ConfigError> {
-    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if (1..=64).contains(&name.len()) && name.bytes().all(letter) {
+/// Checks a federation's name, which becomes part of URLs.
+pub(crate) fn check_name(name: &str) -> Result<(), ConfigError> {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(());
     }
     Err(ConfigError::Name(name.chars().take(80).collect()))
 }
 
 impl FederationConfig {
-    /// The smallest: a model, everything else by default.
-    pub fn of(model: &str) -> Self {
-        Self {
-            model: model.to_owned(),
-            settings: BTreeMap::new(),
-            seed: 0,
-            rounds: None,
-            devices: one(),
-            minimum: None,
-            present_within: None,
-            check_in_seconds: minute(),
-            check_ins_per_second: many(),
-            row_norm: None,
-            upload_bytes: None,
-            private_models: false,
-            samples: false,
-            criteria: Vec::new(),
-            keep_versions: eight(),
-            unlearn: Unlearn::None,
-            seal_step_seconds: minute(),
-            seal_key_digest: None,
-            simulated_noise: false,
-            record_uploads: false,
-        }
+    /// A model with default settings.
+    pub fn new(model: &str) -> Self {
+        Self { model: model.to_owned(), ..Self::default() }
     }
 
-    /// Checks what does not concern the model.
+    /// Checks everything but the model's settings.
     ///
     /// # Errors
     /// Names the first value that is out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        within("devices", (1..=100_000_000).contains(&self.devices), &self.devices, "1 to 100 million")?;
-        within("rounds", self.rounds != Some(0), &0, "at least 1")?;
-        within("minimum", self.minimum != Some(0), &0, "at least 1")?;
-        within("keep_versions", self.keep_versions >= 1, &self.keep_versions, "at least 1")?;
-        within("seal_step_seconds", self.seal_step_seconds >= 1, &0, "at least 1")?;
-        within("check_ins_per_second", self.check_ins_per_second >= 1, &0, "at least 1")?;
+        require("model", !self.model.is_empty(), &"missing", "the name of a model")?;
+        require("devices", (1..=100_000_000).contains(&self.devices), &self.devices, "1 to 100 million")?;
+        require("rounds", self.rounds != Some(0), &0, "at least 1")?;
+        require("minimum", self.minimum != Some(0), &0, "at least 1")?;
+        require("keep_versions", self.keep_versions >= 1, &self.keep_versions, "at least 1")?;
+        require("seal_step_seconds", self.seal_step_seconds >= 1, &0, "at least 1")?;
+        require("check_ins_per_second", self.check_ins_per_second >= 1, &0, "at least 1")?;
         let day = 86_400;
-        within("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
+        require("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
         self.check_criteria()?;
         let norm = self.row_norm.unwrap_or(1.0);
-        within("row_norm", norm.is_finite() && norm > 0.0, &norm, "a number above 0")
+        require("row_norm", norm.is_finite() && norm > 0.0, &norm, "a number above 0")
     }
 
-    /// Terms that ask for these can be sent.
+    /// Checks that the criteria fit into a round's terms.
     fn check_criteria(&self) -> Result<(), ConfigError> {
         let (count, most) = (self.criteria.len(), limits::CRITERIA as usize);
-        within("criteria", count <= most, &format!("a list of {count}"), "at most 32")?;
+        require("criteria", count <= most, &format!("a list of {count}"), "at most 32")?;
         let mut names = BTreeSet::new();
         for Criterion { name, why } in &self.criteria {
-            let fits = (1..=limits::NAME_BYTES as usize).contains(&name.len());
-            let shown = || name.chars().take(80).collect::<String>();
-            within("criteria", fits, &shown(), "names of 1 to 128 bytes")?;
-            within(
-                "criteria",
-                why.len() <= limits::TEXT_BYTES as usize,
-                &shown(),
-                "reasons of at most 4096 bytes",
-            )?;
-            within("criteria", names.insert(name), &shown(), "each once")?;
+            let shown = name.chars().take(80).collect::<String>();
+            let is_name = (1..=limits::NAME_BYTES as usize).contains(&name.len());
+            require("criteria", is_name, &shown, "names of 1 to 128 bytes")?;
+            let is_text = why.len() <= limits::TEXT_BYTES as usize;
+            require("criteria", is_text, &shown, "reasons of at most 4096 bytes")?;
+            require("criteria", names.insert(name), &shown, "each once")?;
         }
         Ok(())
     }
 
-    /// The server's half of the model.
+    /// Creates the server's half of the model.
     ///
     /// # Errors
-    /// If the model or a setting is wrong.
-    pub fn host(&self, federation: u64, catalog: &Checked) -> Result<Hosted, HostError> {
+    /// If the model or a setting is invalid.
+    pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
         let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
-        let hosting = Hosting {
+        let builder = FederationBuilder {
             federation: FederationId(federation),
             items: catalog.items,
             facts: catalog.facts.clone(),
@@ -241,7 +214,7 @@ impl FederationConfig {
             seed: self.seed,
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
-            noise: self.noise()?,
+            noise: self.noise_seed()?,
             key_digest: self.seal_key_digest.clone(),
             rounds: self.rounds,
         };
@@ -254,49 +227,44 @@ impl FederationConfig {
             settings.retain(|(key, _)| *key != "deadline");
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
-        registry::host(&self.model, settings, &hosting)
+        builder.build(&self.model, settings)
     }
 
-    /// Checks that masks can hide somebody among as many devices as the sums of rounds have room for.
-    ///
-    /// # Errors
-    /// If they cannot.
-    pub fn check_sealing(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
-        let Some(protection) = coordinator.protected().map(PrivacyMechanism::config) else { return Ok(()) };
-        let room = protection.quantization.map_or(0, |integers| integers.devices);
-        let expected = "as many as a sealed round is to have, and at least 3: its sums have room for so many";
-        within("devices", protection.seals(room).is_ok(), &self.devices, expected)
+    /// Checks that a seal can hide a device among the expected number of devices.
+    pub(crate) fn check_seal(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
+        let Some(protection) = coordinator.privacy().map(PrivacyMechanism::config) else { return Ok(()) };
+        let devices = protection.quantization.map_or(0, |integers| integers.devices);
+        let expected =
+            "the number of devices that sealed rounds are to have, and at least 3: sums have room for that many";
+        require("devices", protection.seals(devices).is_ok(), &self.devices, expected)
     }
 
-    /// Checks that uploads can be kept, where they are to be.
-    ///
-    /// # Errors
-    /// Says why not.
-    pub fn check_recording(&self, coordinator: &Coordinator, has_place: bool) -> Result<(), ConfigError> {
-        let why = match coordinator.protected() {
+    /// Checks that uploads can be retained, if they are to be.
+    pub(crate) fn check_retention(&self, coordinator: &Coordinator, has_folder: bool) -> Result<(), ConfigError> {
+        let why = match coordinator.privacy() {
             _ if !self.record_uploads => return Ok(()),
             Some(protected) if protected.is_sealed() => {
-                "updates are sealed, so that there are no single uploads to keep"
+                "updates are sealed, so that there are no single uploads to retain"
             }
             _ if coordinator.is_anonymous() => {
-                "nobody knows whose anonymous uploads are, so that those of somebody who withdraws could not be deleted"
+                "nobody knows whose anonymous uploads are, so that those of a device that withdraws could not be deleted"
             }
-            _ if !has_place => "this server has no folder for them",
+            _ if !has_folder => "this server has no folder for them",
             _ => return Ok(()),
         };
-        Err(ConfigError::Uploads(why))
+        Err(ConfigError::Retention(why))
     }
 
-    /// What the server's noise follows from.
-    fn noise(&self) -> Result<Option<[u8; 32]>, HostError> {
+    /// The secret seed of the server's noise.
+    fn noise_seed(&self) -> Result<Option<[u8; 32]>, BuildError> {
         if self.simulated_noise {
             return Ok(None);
         }
-        secret::random().map(Some).map_err(|error| HostError::Randomness(error.to_string()))
+        secret::random().map(Some).map_err(|error| BuildError::Randomness(error.to_string()))
     }
 
-    /// Updates without which a round that wants so many is abandoned.
-    pub fn minimum_of(&self, wanted: usize) -> u32 {
+    /// With fewer updates a round that wants `wanted` is abandoned.
+    pub(crate) fn minimum_of(&self, wanted: usize) -> u32 {
         self.minimum.unwrap_or_else(|| (wanted as u32).div_ceil(2)).max(1)
     }
 }
@@ -306,52 +274,69 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_cannot_stand_in_an_address_are_refused() {
+    fn rejects_invalid_names() {
         assert!(check_name("films-2").is_ok());
         for wrong in ["", "Films", "a/b", "..", "a b", "é", &"x".repeat(65)] {
             assert!(check_name(wrong).is_err(), "{wrong:?}");
         }
     }
 
-    fn ten() -> Checked {
-        Checked { items: 10, facts: None }
+    fn ten_items() -> CheckedCatalog {
+        CheckedCatalog { items: 10, facts: None }
+    }
+
+    fn error(config: &FederationConfig) -> String {
+        config.check().unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_not_given_has_a_default_and_what_is_wrong_is_named() {
+    fn missing_fields_have_defaults() {
         let config: FederationConfig = serde_json::from_str(r#"{"model":"fcf"}"#).unwrap();
-        assert_eq!(config, FederationConfig::of("fcf"));
+        assert_eq!(config, FederationConfig::new("fcf"));
         assert_eq!((config.minimum_of(5), config.minimum_of(0)), (3, 1));
-        let hosted = config.host(1, &ten()).unwrap();
+        let hosted = config.host(1, &ten_items()).unwrap();
         assert_eq!(hosted.coordinator.rules().deadline, Some(DEFAULT_DEADLINE));
-        let wrong = FederationConfig { row_norm: Some(f32::NAN), ..config.clone() };
-        assert_eq!(wrong.check().unwrap_err().to_string(), "row_norm is NaN, expected a number above 0");
         assert!(serde_json::from_str::<FederationConfig>(r#"{"model":"fcf","speed":3}"#).is_err());
+    }
+
+    #[test]
+    fn rejects_values_out_of_range() {
+        let config = FederationConfig::new("fcf");
+        assert_eq!(error(&FederationConfig::default()), "model is missing, expected the name of a model");
+        let wrong = FederationConfig { row_norm: Some(f32::NAN), ..config.clone() };
+        assert_eq!(error(&wrong), "row_norm is NaN, expected a number above 0");
         let asked = |name: &str| Criterion { name: name.to_owned(), why: String::new() };
-        let wrong =
-            FederationConfig { criteria: vec![asked("auc"), asked("auc")], ..FederationConfig::of("fcf") };
-        assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is auc, expected each once");
-        let wrong = FederationConfig { criteria: vec![asked(""); 33], ..wrong };
-        assert_eq!(wrong.check().unwrap_err().to_string(), "criteria is a list of 33, expected at most 32");
+        let wrong = FederationConfig { criteria: vec![asked("auc"), asked("auc")], ..config.clone() };
+        assert_eq!(error(&wrong), "criteria is auc, expected each once");
+        let wrong = FederationConfig { criteria: vec![asked(""); 33], ..config };
+        assert_eq!(error(&wrong), "criteria is a list of 33, expected at most 32");
+        let triples = FederationConfig::new("fpl").host(1, &ten_items()).err().unwrap().to_string();
+        assert!(triples.contains("triples must be given"), "{triples}");
+    }
+
+    #[test]
+    fn seals_need_enough_devices() {
         let sealed = BTreeMap::from([("seal".to_owned(), Value::Word("secagg".to_owned()))]);
-        let alone = FederationConfig { settings: sealed, ..FederationConfig::of("fcf") };
-        let wrong = alone.check_sealing(&alone.host(1, &ten()).unwrap().coordinator).unwrap_err().to_string();
+        let alone = FederationConfig { settings: sealed, ..FederationConfig::new("fcf") };
+        let checked = |config: &FederationConfig| config.check_seal(&config.host(1, &ten_items()).unwrap().coordinator);
+        let wrong = checked(&alone).unwrap_err().to_string();
         assert!(wrong.starts_with("devices is 1, expected"), "{wrong}");
-        let many = FederationConfig { devices: 30, ..alone };
-        many.check_sealing(&many.host(1, &ten()).unwrap().coordinator).unwrap();
-        let keeps = FederationConfig { record_uploads: true, ..FederationConfig::of("fcf") };
-        let refused = |key: &str, value: Value, has_place: bool| {
+        checked(&FederationConfig { devices: 30, ..alone }).unwrap();
+    }
+
+    #[test]
+    fn retains_only_single_uploads_of_known_devices() {
+        let retains = FederationConfig { record_uploads: true, ..FederationConfig::new("fcf") };
+        let rejected = |key: &str, value: Value, has_folder: bool| {
             let settings = BTreeMap::from([(key.to_owned(), value)]);
-            let config = FederationConfig { settings, devices: 100, ..keeps.clone() };
-            let checked = config.check_recording(&config.host(1, &ten()).unwrap().coordinator, has_place);
-            checked.err().map(|error| error.to_string())
+            let config = FederationConfig { settings, devices: 100, ..retains.clone() };
+            let hosted = config.host(1, &ten_items()).unwrap();
+            config.check_retention(&hosted.coordinator, has_folder).err().map(|error| error.to_string())
         };
         let cohort = || Value::Integer(50);
-        assert_eq!(refused("cohort", cohort(), true), None);
-        assert!(refused("cohort", cohort(), false).unwrap().contains("no folder"));
-        assert!(refused("seal", Value::Word("secagg".to_owned()), true).unwrap().contains("sealed"));
-        assert!(refused("anonymous", Value::Switch(true), true).unwrap().contains("withdraws"));
-        let triples = FederationConfig::of("fpl").host(1, &ten()).err().unwrap().to_string();
-        assert!(triples.contains("triples must be given"), "{triples}");
+        assert_eq!(rejected("cohort", cohort(), true), None);
+        assert!(rejected("cohort", cohort(), false).unwrap().contains("no folder"));
+        assert!(rejected("seal", Value::Word("secagg".to_owned()), true).unwrap().contains("sealed"));
+        assert!(rejected("anonymous", Value::Switch(true), true).unwrap().contains("withdraws"));
     }
 }

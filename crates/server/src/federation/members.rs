@@ -1,9 +1,9 @@
-//! The devices of a federation, in memory.
+//! The enrolled devices of a federation, in memory.
 
 use crate::storage::{DeviceRecord, Hash, Millis};
 use std::collections::{BTreeMap, HashMap};
 
-/// A device.
+/// An enrolled device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) credential: Hash,
@@ -12,17 +12,17 @@ pub(crate) struct Member {
     pub(crate) revoked: bool,
 }
 
-/// All devices that enrolled and did not withdraw.
+/// All devices that have enrolled and not withdrawn.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     by_number: BTreeMap<u32, Member>,
     by_credential: HashMap<Hash, u32>,
     revoked: usize,
-    /// Heard of since that was written down last.
-    fresh: Vec<u32>,
+    /// Devices whose last check-in is not stored yet.
+    unstored: Vec<u32>,
 }
 
-/// How often it is written down when a device was heard of.
+/// How precisely the last check-in of a device is stored.
 const SEEN_STEP: Millis = 60_000;
 
 impl Members {
@@ -33,7 +33,7 @@ impl Members {
         self.revoked += usize::from(revoked);
     }
 
-    /// The device of a credential, shut out or not.
+    /// The device with a credential, and whether it is revoked.
     pub(crate) fn find(&self, credential: &Hash) -> Option<(u32, bool)> {
         let number = *self.by_credential.get(credential)?;
         Some((number, self.by_number.get(&number)?.revoked))
@@ -43,23 +43,23 @@ impl Members {
         self.by_number.get(&number)
     }
 
-    /// A device was heard of.
-    pub(crate) fn hear(&mut self, number: u32, now: Millis) {
+    /// Records a check-in.
+    pub(crate) fn mark_seen(&mut self, number: u32, now: Millis) {
         let Some(member) = self.by_number.get_mut(&number) else { return };
-        // Written down when the minute changes, so that a device is on the list at most once a minute.
+        // Stored when the minute changes, so that a device is listed at most once a minute.
         if member.seen / SEEN_STEP != now / SEEN_STEP {
-            self.fresh.push(number);
+            self.unstored.push(number);
         }
         member.seen = now;
     }
 
-    /// Who was heard of since this was asked last, and when.
-    pub(crate) fn take_fresh(&mut self) -> Vec<(u32, Millis)> {
-        let mut fresh = std::mem::take(&mut self.fresh);
-        fresh.sort_unstable();
-        fresh.dedup();
+    /// Devices that checked in since the last call, and when.
+    pub(crate) fn take_seen(&mut self) -> Vec<(u32, Millis)> {
+        let mut numbers = std::mem::take(&mut self.unstored);
+        numbers.sort_unstable();
+        numbers.dedup();
         let seen = |number: u32| Some((number, self.by_number.get(&number)?.seen));
-        fresh.into_iter().filter_map(seen).collect()
+        numbers.into_iter().filter_map(seen).collect()
     }
 
     pub(crate) fn revoke(&mut self, number: u32) {
@@ -76,23 +76,23 @@ impl Members {
         }
     }
 
-    /// Devices that may be asked, ascending.
+    /// Devices that can be selected, ascending.
     pub(crate) fn active(&self) -> Vec<u32> {
         self.by_number.iter().filter(|(_, member)| !member.revoked).map(|(&number, _)| number).collect()
     }
 
-    /// How many may be asked.
+    /// The number of devices that can be selected.
     pub(crate) fn count(&self) -> usize {
         self.by_number.len() - self.revoked
     }
 
-    /// How many are shut out.
+    /// The number of revoked devices.
     pub(crate) fn revoked(&self) -> usize {
         self.revoked
     }
 
-    /// How many were heard of since then.
-    pub(crate) fn heard_since(&self, since: Millis) -> usize {
+    /// The number of devices that checked in since a time.
+    pub(crate) fn seen_since(&self, since: Millis) -> usize {
         self.by_number.values().filter(|member| !member.revoked && member.seen >= since).count()
     }
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_withdrew_or_was_shut_out_is_not_asked() {
+    fn withdrawn_and_revoked_devices_are_not_selected() {
         let mut members = Members::default();
         for number in 0..4 {
             let credential = [number as u8; 32];
@@ -120,23 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn who_was_heard_of_is_noted_once_a_minute() {
+    fn check_ins_are_listed_once_a_minute() {
         let mut members = Members::default();
-        let record = DeviceRecord {
-            federation: 1,
-            number: 7,
-            credential: [7; 32],
-            enrolled: 0,
-            seen: 0,
-            revoked: false,
-        };
-        members.add(&record);
-        members.hear(7, 10);
-        assert_eq!(members.take_fresh(), []);
-        members.hear(7, 60_010);
-        members.hear(7, 60_020);
-        members.hear(8, 60_020);
-        assert_eq!(members.take_fresh(), [(7, 60_020)]);
-        assert_eq!((members.heard_since(60_000), members.heard_since(60_021)), (1, 0));
+        let (number, credential) = (7, [7; 32]);
+        members.add(&DeviceRecord { federation: 1, number, credential, enrolled: 0, seen: 0, revoked: false });
+        members.mark_seen(7, 10);
+        assert_eq!(members.take_seen(), []);
+        members.mark_seen(7, 60_010);
+        members.mark_seen(7, 60_020);
+        members.mark_seen(8, 60_020);
+        assert_eq!(members.take_seen(), [(7, 60_020)]);
+        assert_eq!((members.seen_since(60_000), members.seen_since(60_021)), (1, 0));
     }
 }

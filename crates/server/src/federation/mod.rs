@@ -1,45 +1,42 @@
-//! One federation on the server: who its devices are, which round is under way, which version is current.
+//! A federation on the server: its devices, its open round, its current version.
 //!
-//! Handlers change the state in memory under a short lock and hand what must not be forgotten to the clerk; one task a
-//! federation (`drive`) opens and closes rounds.
+//! Handlers change the state in memory under a short lock and pass durable changes to the commit queue; one task per federation
+//! ([`round_driver`]) opens and closes rounds.
 
+mod aggregation;
 mod anonymous;
 pub mod catalog;
-pub mod config;
-pub(crate) mod drive;
-mod intake;
-mod keeping;
+mod config;
 mod members;
-mod pace;
+mod pace_steering;
 mod published;
+mod retention;
 mod round;
-mod sealing;
+pub(crate) mod round_driver;
+mod seal;
 mod unlearning;
+mod uploads;
 mod view;
 
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
-pub use intake::{Refused, Taken};
-pub use keeping::KeepError;
-pub use published::Published;
-pub use published::digest;
-pub(crate) use published::{Encoded, WIRE};
-pub use sealing::Heard;
-pub(crate) use sealing::MOST_NOTE;
-pub use view::{FederationView, RoundView};
+pub use published::{Published, digest};
+pub use seal::SealReply;
+pub use uploads::{UploadError, UploadOutcome};
+pub use view::{FederationView, PrivacyView, PublicView, RoundView};
 
-use crate::clerk::ClerkError;
-use crate::storage::{
-    AnonymousReceipt, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Standing,
-    VersionRecord,
-};
-use anonymous::Tokens;
+pub(crate) use config::check_name;
+pub(crate) use published::{Encoded, WIRE};
+pub(crate) use seal::MAX_MESSAGE_BYTES;
+
+use crate::storage::{DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, VersionRecord};
+use anonymous::OneTimeTokens;
 use bytes::Bytes;
-use keeping::Keeper;
 use members::Members;
-use round::{Answer, Known, Round};
-use sealing::Sealing;
-use sottovoce_federation::{Coordinator, FederationError, Hosted};
+use retention::Retention;
+use round::{DeviceState, Round, UploadId};
+use seal::Seal;
+use sottovoce_federation::{Coordinator, FederationError, HostedFederation};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
@@ -47,38 +44,37 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Rows that an update may have beside those of the shared model's tables: headers, lists, criteria.
+/// Bytes of an update beside the rows of the shared model's tables: headers, lists, criteria.
 const UPLOAD_ALLOWANCE: u64 = 64 << 10;
-/// Buffers for decoding that are kept.
-const MOST_BUFFERS: usize = 16;
-/// Versions whose bytes stay in memory.
-const RECENT: usize = 3;
+/// Decoding buffers that are reused.
+const MAX_BUFFERS: usize = 16;
+/// Versions in memory.
+const RECENT_VERSIONS: usize = 3;
 
 /// A federation.
 pub struct Federation {
     /// Its number.
     pub id: u64,
-    /// Its name in addresses.
+    /// Its name in URLs.
     pub name: String,
     /// Its configuration.
     pub config: FederationConfig,
     /// When it was created.
     pub created: Millis,
-    /// Items of the catalog.
+    /// Number of items in the catalog.
     pub items: usize,
-    /// Rounds after which it is finished, but for those that are held again.
-    goal: u64,
+    /// Rounds to hold, without those that rollbacks undid.
+    target_rounds: u64,
     pub(crate) catalog: Encoded,
     layout: Layout,
-    /// Words of an update, where devices send words in the open.
-    words: Option<usize>,
-    /// Whether updates come with tokens instead of credentials.
+    /// The length of quantised updates, if devices send unsealed ones.
+    quantized_length: Option<usize>,
+    /// Whether updates are sent with one-time tokens instead of credentials.
     anonymous: bool,
-    /// The server's secret for what must be the same after a restart and unknown to devices.
+    /// The server's secret.
     secret: Hash,
     upload_limit: u64,
-    /// Where uploads are kept, if they are.
-    keeper: Option<Keeper>,
+    retention: Option<Retention>,
     state: Mutex<State>,
     coordinator: Mutex<Coordinator>,
     buffers: Mutex<Vec<Received>>,
@@ -86,167 +82,156 @@ pub struct Federation {
 }
 
 struct State {
-    standing: Standing,
+    status: Status,
     members: Members,
     next_device: u32,
     next_round: u64,
     round: Option<Round>,
-    /// What is known of updates of rounds that were over lately, by round and device.
-    past: BTreeMap<u64, BTreeMap<u32, Known>>,
-    /// The same of updates that came with tokens, by round and nullifier.
-    past_anonymous: BTreeMap<u64, BTreeMap<Hash, Known>>,
+    /// Uploads of the last closed rounds, to recognise repetitions.
+    past_uploads: BTreeMap<u64, BTreeMap<Sender, UploadId>>,
     current: Arc<Published>,
     recent: BTreeMap<u64, Arc<Published>>,
     versions: BTreeMap<u64, VersionRecord>,
-    /// Rounds that were undone, to be held again.
+    /// Rounds undone by rollbacks, which are held again.
     undone: u64,
-    /// The version with which training last went back.
-    went_back: Option<u64>,
-    /// Somebody who had enrolled then withdrew, and is to be unlearnt.
+    /// The version that the last rollback created.
+    rolled_back: Option<u64>,
+    /// A device that enrolled at this time has withdrawn, and training is to be rolled back.
     unlearn: Option<Millis>,
-    /// The latest moment that a version or a device was given.
-    latest: Millis,
+    /// The latest timestamp given to a version or a device.
+    last_timestamp: Millis,
+}
+
+impl State {
+    /// The open round, if it has this number.
+    fn open_round(&mut self, number: u64) -> Option<&mut Round> {
+        self.round.as_mut().filter(|round| round.opening.round == number)
+    }
 }
 
 /// The answer to a check-in.
 #[derive(Debug)]
 pub enum CheckIn {
-    /// The device is asked to take part.
-    Asked {
-        /// The terms, encoded.
+    /// The device is selected for a round.
+    Selected {
+        /// The encoded terms.
         terms: Bytes,
         /// The model to train on.
         model: Arc<Published>,
-        /// The device's place in the cohort, where updates are sealed.
+        /// The device's index in the cohort, if updates are sealed.
         seat: Option<u32>,
-        /// The version with which training last went back: private models from before it are of no use.
-        went_back: Option<u64>,
+        /// The version that the last rollback created: private models from before are of no use.
+        rolled_back: Option<u64>,
     },
     /// Nothing to do now.
     Later {
-        /// Seconds until the device should come back.
+        /// Seconds until the device should check in again.
         seconds: u32,
         /// Why: `waiting`, `done`, `paused`, `finished`.
         state: &'static str,
     },
 }
 
-/// Who a credential belongs to.
+/// The holder of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caller {
+pub enum CredentialHolder {
     /// This device.
     Device(u32),
-    /// One that an operator has shut out.
+    /// A device whose access an operator has revoked.
     Revoked,
     /// Nobody.
     Unknown,
 }
 
-/// What is stored of a federation, to begin or go on with.
-pub struct Founded {
-    /// Its record.
-    pub record: FederationRecord,
-    /// Its devices.
-    pub devices: Vec<DeviceRecord>,
-    /// Its round under way.
-    pub round: Option<OpenRound>,
-    /// Receipts of rounds over lately.
-    pub receipts: Vec<(u64, Receipt)>,
-    /// The same of updates that came with tokens.
-    pub anonymous: Vec<(u64, AnonymousReceipt)>,
-    /// Its versions.
-    pub versions: Vec<VersionRecord>,
-    /// A secret of the server's own.
-    pub secret: Hash,
-    /// Where uploads may be kept, if the server has such a folder.
-    pub uploads: Option<PathBuf>,
+/// What is stored of a federation.
+pub(crate) struct StoredFederation {
+    pub(crate) record: FederationRecord,
+    pub(crate) devices: Vec<DeviceRecord>,
+    pub(crate) round: Option<OpenRound>,
+    /// Receipts of the last closed rounds.
+    pub(crate) receipts: Vec<(u64, Receipt)>,
+    pub(crate) versions: Vec<VersionRecord>,
 }
 
-/// Why a federation cannot go on.
+/// Why a stored federation cannot be resumed.
 #[derive(Debug, thiserror::Error)]
-pub enum FoundError {
-    /// Its configuration.
-    #[error("federation {name}: {reason}")]
-    Record {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Its model.
-    #[error(transparent)]
-    Federation(#[from] FederationError),
+#[error("federation {name}: {reason}")]
+pub struct ResumeError {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl ResumeError {
+    pub(crate) fn of<E: ToString>(name: &str) -> impl Fn(E) -> Self {
+        move |error| Self { name: name.to_owned(), reason: error.to_string() }
+    }
 }
 
 impl Federation {
-    /// One that begins, or goes on with what is stored; the coordinator is at the record's version already.
+    /// Resumes a federation, or starts a new one; the coordinator is at the record's version already.
     ///
     /// # Errors
-    /// If what is stored makes no sense.
-    pub fn new(found: Founded, config: FederationConfig, hosted: Hosted) -> Result<Self, FoundError> {
-        let Founded { record, devices, round, receipts, anonymous, versions, secret, uploads } = found;
-        let Hosted { mut coordinator, rounds } = hosted;
-        let wrong = |reason: String| FoundError::Record { name: record.name.clone(), reason };
-        let text = std::str::from_utf8(&record.catalog).map_err(|error| wrong(error.to_string()))?;
-        let items = catalog::check(text).map_err(|error| wrong(error.to_string()))?.items;
-        coordinator.go_on_with(RoundId(record.next_round));
-        let current = Arc::new(Published::of(&coordinator)?);
-        config.check_recording(&coordinator, uploads.is_some()).map_err(|error| wrong(error.to_string()))?;
-        let keeper = uploads.filter(|_| config.record_uploads).map(Keeper::new);
-        let mut round = round
-            .map(|found| resume_round(&mut coordinator, found, &secret, keeper.is_some()))
-            .transpose()?;
-        let protected = coordinator.protected();
-        let in_the_open = protected.filter(|protected| protected.sends_quantized() && !protected.is_sealed());
-        let words = in_the_open.map(|protected| protected.quantizer().length());
-        let sent = protected.filter(|protected| protected.sends_quantized()).map(PrivacyMechanism::message_bytes);
+    /// If what is stored is inconsistent.
+    pub(crate) fn new(
+        stored: StoredFederation,
+        config: FederationConfig,
+        hosted: HostedFederation,
+        secret: Hash,
+        uploads: Option<PathBuf>,
+    ) -> Result<Self, ResumeError> {
+        let StoredFederation { record, devices, round, receipts, versions } = stored;
+        let HostedFederation { mut coordinator, rounds } = hosted;
+        let name = record.name.clone();
+        let text = std::str::from_utf8(&record.catalog).map_err(ResumeError::of(&name))?;
+        let items = catalog::check(text).map_err(ResumeError::of(&name))?.items;
+        config.check_retention(&coordinator, uploads.is_some()).map_err(ResumeError::of(&name))?;
+        coordinator.set_round(RoundId(record.next_round));
+        let current = Arc::new(Published::of(&coordinator).map_err(ResumeError::of(&name))?);
+        let retention = uploads.filter(|_| config.record_uploads).map(Retention::new);
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
-        round.iter_mut().for_each(|round| leave_out(round, &members));
-        let mut past: BTreeMap<u64, BTreeMap<u32, Known>> = BTreeMap::new();
-        for (round, Receipt { device, key, digest, .. }) in receipts {
-            past.entry(round).or_default().insert(device, Known { key, digest });
+        let resumed = round.map(|round| resume_round(&mut coordinator, round, &secret, retention.is_some()));
+        let mut round = resumed.transpose().map_err(ResumeError::of(&name))?;
+        round.iter_mut().for_each(|round| decline_departed(round, &members));
+        let mut past_uploads: BTreeMap<u64, BTreeMap<Sender, UploadId>> = BTreeMap::new();
+        for (round, Receipt { sender, key, digest, .. }) in receipts {
+            past_uploads.entry(round).or_default().insert(sender, UploadId { key, digest });
         }
-        let mut past_anonymous: BTreeMap<u64, BTreeMap<Hash, Known>> = BTreeMap::new();
-        for (round, AnonymousReceipt { nullifier, key, digest, .. }) in anonymous {
-            past_anonymous.entry(round).or_default().insert(nullifier, Known { key, digest });
-        }
-        let layout = coordinator.layout().clone();
-        let values: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
-        let indices: u64 = layout.shapes().iter().map(|shape| 5 * u64::from(shape.rows)).sum();
-        let limit = config.upload_bytes.unwrap_or(sent.unwrap_or(values + indices) + UPLOAD_ALLOWANCE);
-        let goal = config.rounds.unwrap_or(rounds);
         let stamps = devices.iter().map(|device| device.enrolled);
-        let latest = stamps.chain(versions.iter().map(|version| version.created)).chain(record.unlearn).max();
+        let stamps = stamps.chain(versions.iter().map(|version| version.created)).chain(record.unlearn);
         let state = State {
-            standing: record.standing,
+            status: record.status,
             members,
             next_device: record.next_device,
             next_round: record.next_round,
             round,
-            past,
-            past_anonymous,
+            past_uploads,
             recent: BTreeMap::from([(current.version.0, Arc::clone(&current))]),
             current,
+            last_timestamp: stamps.max().unwrap_or(0),
             versions: versions.into_iter().map(|version| (version.version, version)).collect(),
             undone: record.undone,
-            went_back: record.went_back,
+            rolled_back: record.rolled_back,
             unlearn: record.unlearn,
-            latest: latest.unwrap_or(0),
         };
+        let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
         Ok(Self {
             id: record.id,
-            name: record.name,
+            name,
             created: record.created,
             items,
-            goal,
+            target_rounds: config.rounds.unwrap_or(rounds),
             catalog: Encoded::new(record.catalog, "text/tab-separated-values; charset=utf-8"),
-            upload_limit: limit.min(sottovoce_protocol::limits::MESSAGE_BYTES),
-            layout,
-            words,
+            upload_limit: upload_limit(&config, &coordinator),
+            layout: coordinator.layout().clone(),
+            quantized_length: quantized
+                .filter(|protected| !protected.is_sealed())
+                .map(|protected| protected.quantizer().length()),
             anonymous: coordinator.is_anonymous(),
             secret,
-            keeper,
+            retention,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
             buffers: Mutex::default(),
@@ -256,7 +241,7 @@ impl Federation {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A handler that panicked left no half-made change: each one is a few assignments.
+        // A handler that panicked left no partial change: each one is a few assignments.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -264,69 +249,59 @@ impl Federation {
         self.coordinator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of an update at most.
+    /// The largest size of an update in bytes.
     pub fn upload_limit(&self) -> u64 {
         self.upload_limit
     }
 
-    /// Who a credential belongs to.
-    pub fn caller(&self, credential: &Hash) -> Caller {
+    /// The holder of a credential.
+    pub fn credential_holder(&self, credential: &Hash) -> CredentialHolder {
         match self.state().members.find(credential) {
-            Some((number, false)) => Caller::Device(number),
-            Some((_, true)) => Caller::Revoked,
-            None => Caller::Unknown,
+            Some((number, false)) => CredentialHolder::Device(number),
+            Some((_, true)) => CredentialHolder::Revoked,
+            None => CredentialHolder::Unknown,
         }
     }
 
-    /// Gives the next number and moment to a device that enrols and hands its enrolment in: numbers are written down in
-    /// their order.
-    pub(crate) fn number<T>(&self, now: Millis, hand_in: impl FnOnce(u32, Millis) -> T) -> T {
+    /// Gives the next number and timestamp to a device, and has its enrolment enqueued under the lock: numbers are stored in
+    /// ascending order.
+    pub(crate) fn number_device<T>(&self, now: Millis, enqueue: impl FnOnce(u32, Millis) -> T) -> T {
         let mut state = self.state();
-        let enrolled = state.stamp(now);
+        let enrolled = state.next_timestamp(now);
         state.next_device += 1;
-        hand_in(state.next_device - 1, enrolled)
+        enqueue(state.next_device - 1, enrolled)
     }
 
-    /// Rounds after which it is finished.
-    pub fn goal(&self) -> u64 {
-        self.goal + self.state().undone
-    }
-
-    /// A device is enrolled, which is written down.
-    pub(crate) fn enrolled(&self, record: &DeviceRecord) {
+    /// Adds a device whose enrolment is stored.
+    pub(crate) fn add_device(&self, record: &DeviceRecord) {
         self.state().members.add(record);
         self.wake.notify_one();
     }
 
-    /// A device checks in.
+    /// Answers a device that checks in.
     pub fn check_in(&self, device: u32, now: Millis) -> CheckIn {
         let mut state = self.state();
-        state.members.hear(device, now);
-        let current = Arc::clone(&state.current);
+        state.members.mark_seen(device, now);
+        let (current, rolled_back) = (Arc::clone(&state.current), state.rolled_back);
         if let Some(round) = &mut state.round
-            && round.answer(device) == Some(&Answer::Awaited)
+            && round.device(device) == Some(&DeviceState::Waiting)
             && !round.is_over(now)
-            && round.sealing.as_ref().is_none_or(Sealing::takes_newcomers)
+            && round.seal.as_ref().is_none_or(Seal::accepts_devices)
         {
-            let seat = round.seat(device).filter(|_| round.sealing.is_some());
-            let terms = round.encoded_terms(now);
-            return CheckIn::Asked { terms, model: current, seat, went_back: state.went_back };
+            let seat = round.seat(device).filter(|_| round.seal.is_some());
+            return CheckIn::Selected { terms: round.encoded_terms(now), model: current, seat, rolled_back };
         }
-        let devices = state.members.count();
-        let seconds = pace::come_back(&self.config, devices, device, now / 1000);
-        let answered = state.round.as_ref().is_some_and(|round| {
-            let answer = round.answer(device);
-            matches!(answer, Some(Answer::Stored(_) | Answer::Token | Answer::Declined | Answer::Pending))
-        });
-        let word = match state.standing {
-            _ if answered => "done",
-            Standing::Running => "waiting",
-            Standing::Paused => "paused",
-            Standing::Finished | Standing::Failed(_) => "finished",
+        let seconds = pace_steering::check_in_delay(&self.config, state.members.count(), device, now / 1000);
+        let answered = state.round.as_ref().and_then(|round| round.device(device));
+        let word = match state.status {
+            _ if answered.is_some_and(|answer| *answer != DeviceState::Waiting) => "done",
+            Status::Running => "waiting",
+            Status::Paused => "paused",
+            Status::Finished | Status::Failed(_) => "finished",
         };
-        let waits = state.round.is_none() && state.standing == Standing::Running;
+        let waits = state.round.is_none() && state.status == Status::Running;
         drop(state);
-        // Somebody is there again: perhaps enough to begin.
+        // With this device there may be enough to open a round.
         if waits && self.config.present_within.is_some() {
             self.wake.notify_one();
         }
@@ -338,60 +313,60 @@ impl Federation {
         Arc::clone(&self.state().current)
     }
 
-    /// A version that is in memory; otherwise whether there ever was one.
+    /// A version that is in memory; otherwise whether it ever existed.
     pub(crate) fn version(&self, version: u64) -> Result<Arc<Published>, bool> {
         let state = self.state();
         state.recent.get(&version).cloned().ok_or(version <= state.current.version.0)
     }
 
-    /// What leads from one version to another.
-    pub(crate) fn difference(
-        &self,
-        version: u64,
-        held: u64,
-    ) -> Result<Option<Arc<Encoded>>, FederationError> {
+    /// The difference between two versions.
+    pub(crate) fn difference(&self, version: u64, held: u64) -> Result<Option<Arc<Encoded>>, FederationError> {
         match self.version(version) {
             Ok(published) => published.difference(ModelVersion(held), &self.coordinator),
             Err(_) => Ok(None),
         }
     }
 
-    /// Bytes of a model went out.
-    pub(crate) fn sent(&self, bytes: u64) {
+    /// Counts bytes of a model that were sent.
+    pub(crate) fn count_sent(&self, bytes: u64) {
         if let Some(round) = &mut self.state().round {
             round.bytes_down += bytes;
         }
     }
 
     /// Whether it trains.
-    pub fn standing(&self) -> Standing {
-        self.state().standing.clone()
+    pub fn status(&self) -> Status {
+        self.state().status.clone()
     }
 
-    pub(crate) fn set_standing(&self, standing: Standing) {
-        self.state().standing = standing;
+    pub(crate) fn set_status(&self, status: Status) {
+        self.state().status = status;
         self.wake.notify_one();
     }
 
-    /// A device was shut out or left, which is written down.
-    pub(crate) fn gone(&self, device: u32, revoked: bool, now: Millis) {
+    /// Revokes a device whose revocation is stored.
+    pub(crate) fn revoke(&self, device: u32, now: Millis) {
         let mut state = self.state();
-        if revoked {
-            state.members.revoke(device);
-        } else {
-            let enrolled = state.members.get(device).map(|member| member.enrolled);
-            if let Some(enrolled) = enrolled.filter(|_| self.config.unlearn == Unlearn::Retrain) {
-                state.unlearn = Some(state.unlearn.map_or(enrolled, |pending| pending.min(enrolled)));
-            }
-            state.members.remove(device);
-            state.past.values_mut().for_each(|known| {
-                known.remove(&device);
-            });
+        state.members.revoke(device);
+        self.leave_round(state, device, now);
+    }
+
+    /// Removes a device whose withdrawal is stored.
+    pub(crate) fn remove_device(&self, device: u32, now: Millis) {
+        let mut state = self.state();
+        let enrolled = state.members.get(device).map(|member| member.enrolled);
+        if let Some(enrolled) = enrolled.filter(|_| self.config.unlearn == Unlearn::Retrain) {
+            state.unlearn = Some(state.unlearn.map_or(enrolled, |pending| pending.min(enrolled)));
         }
+        state.members.remove(device);
+        state.past_uploads.values_mut().for_each(|uploads| drop(uploads.remove(&Sender::Device(device))));
+        self.leave_round(state, device, now);
+    }
+
+    fn leave_round(&self, mut state: MutexGuard<'_, State>, device: u32, now: Millis) {
         if let Some(round) = &mut state.round {
             round.remove(device, now);
         }
-        drop(state);
         self.wake.notify_one();
     }
 
@@ -401,32 +376,41 @@ impl Federation {
     }
 }
 
-/// Makes a round of what is stored of it.
+/// The largest size of an update: as configured, or that of an update of all rows.
+fn upload_limit(config: &FederationConfig, coordinator: &Coordinator) -> u64 {
+    let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
+    let shapes = coordinator.layout().shapes();
+    let rows = || shapes.iter().map(|shape| 4 * shape.values() as u64 + 5 * u64::from(shape.rows)).sum();
+    let update: u64 = quantized.map(PrivacyMechanism::message_bytes).unwrap_or_else(rows);
+    config.upload_bytes.unwrap_or(update + UPLOAD_ALLOWANCE).min(sottovoce_protocol::limits::MESSAGE_BYTES)
+}
+
+/// Restores an open round.
 fn resume_round(
     coordinator: &mut Coordinator,
-    found: OpenRound,
+    stored: OpenRound,
     secret: &Hash,
-    keeps_uploads: bool,
+    retains_uploads: bool,
 ) -> Result<Round, FederationError> {
-    let (federation, round) = (found.opening.federation, found.opening.round);
-    coordinator.go_on_with(RoundId(round));
-    let mut terms = coordinator.terms(found.opening.cohort.len())?;
-    if keeps_uploads {
-        terms = keeping::with_notice(terms)?;
+    let opening = stored.opening.clone();
+    coordinator.set_round(RoundId(opening.round));
+    let mut terms = coordinator.terms(opening.cohort.len())?;
+    if retains_uploads {
+        terms = retention::with_notice(terms)?;
     }
     let mut tokens = None;
     if coordinator.is_anonymous() {
-        let issuer = anonymous::issuer(secret, federation, round);
+        let issuer = anonymous::issuer(secret, opening.federation, opening.round);
         terms = anonymous::with_key(terms, &issuer)?;
-        tokens = Some(Tokens::remembering(issuer, &found));
+        tokens = Some(OneTimeTokens::new(issuer));
     }
-    let mut round = Round::restored(found, Arc::new(terms), coordinator.rules().over_selection);
-    round.tokens = tokens;
+    let mut round = Round::new(opening, terms, coordinator.rules().over_selection, tokens);
+    round.restore(stored);
     Ok(round)
 }
 
-/// Who left or was shut out while the round was under way will not answer it, before a restart as after it.
-fn leave_out(round: &mut Round, members: &Members) {
+/// Marks devices of the cohort that have left or were revoked since the cohort was drawn as declined.
+fn decline_departed(round: &mut Round, members: &Members) {
     let gone = |device: &u32| members.get(*device).is_none_or(|member| member.revoked);
     let gone: Vec<u32> = round.opening.cohort.iter().copied().filter(gone).collect();
     gone.into_iter().for_each(|device| round.remove(device, crate::now()));
@@ -435,13 +419,4 @@ fn leave_out(round: &mut Round, members: &Members) {
 /// A hash in hexadecimal.
 pub(crate) fn hex(hash: &Hash) -> String {
     blake3::Hash::from_bytes(*hash).to_hex().to_string()
-}
-
-impl From<ClerkError> for Refused {
-    fn from(error: ClerkError) -> Self {
-        match error {
-            ClerkError::Busy | ClerkError::Gone => Refused::Busy,
-            ClerkError::Storage(_) => Refused::NotStored,
-        }
-    }
 }

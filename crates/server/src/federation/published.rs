@@ -1,4 +1,4 @@
-//! Bytes that devices download: written once, sent often.
+//! Files that devices download: encoded once, sent often.
 
 use super::hex;
 use crate::storage::Hash;
@@ -6,19 +6,19 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sottovoce_federation::{Coordinator, FederationError, Message, Spent};
+use sottovoce_federation::{Coordinator, DownloadMessage, FederationError, PrivacySpent};
 use sottovoce_protocol::{ModelVersion, Parameters, codec};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One file in all forms in which it may be asked for.
+/// A file in all content encodings.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) plain: Bytes,
-    /// Only where it is worth it.
+    /// Only if it is smaller.
     pub(crate) gzip: Option<Bytes>,
-    /// Only where it is worth it.
+    /// Only if it is smaller.
     pub(crate) zstd: Option<Bytes>,
     /// The entity tag, in quotes.
     pub(crate) tag: String,
@@ -27,15 +27,15 @@ pub(crate) struct Encoded {
 
 /// The media type of messages in the wire format.
 pub(crate) const WIRE: &str = "application/vnd.sottovoce";
-/// A level beyond which models hardly shrink further.
+/// Higher levels hardly shrink models further.
 const ZSTD_LEVEL: i32 = 3;
 
 impl Encoded {
-    /// Compresses; takes a while for large files.
+    /// Compresses; slow for large files.
     pub(crate) fn new(plain: Vec<u8>, media: &'static str) -> Self {
-        let worth = |small: Vec<u8>| (small.len() < plain.len() / 20 * 19).then(|| Bytes::from(small));
-        let zstd = zstd::encode_all(&plain[..], ZSTD_LEVEL).ok().and_then(worth);
-        let gzip = gzipped(&plain).and_then(worth);
+        let smaller = |small: Vec<u8>| (small.len() < plain.len() / 20 * 19).then(|| Bytes::from(small));
+        let zstd = zstd::encode_all(&plain[..], ZSTD_LEVEL).ok().and_then(smaller);
+        let gzip = gzipped(&plain).and_then(smaller);
         let tag = format!("\"{}\"", &blake3::hash(&plain).to_hex()[..32]);
         Self { plain: plain.into(), gzip, zstd, tag, media }
     }
@@ -47,23 +47,23 @@ fn gzipped(plain: &[u8]) -> Option<Vec<u8>> {
     encoder.finish().ok()
 }
 
-/// A version of the shared model, as devices get it.
+/// A version of the shared model, as devices download it.
 #[derive(Debug)]
 pub struct Published {
     pub(crate) version: ModelVersion,
-    /// Of the parameters as devices hold them.
+    /// Hash of the parameters.
     pub(crate) digest: Hash,
-    /// The same in hexadecimal, as a header has it.
+    /// The same in hexadecimal, as a header value.
     pub(crate) digest_header: HeaderValue,
     pub(crate) whole: Encoded,
-    /// What it has spent of differential privacy.
-    pub(crate) spent: Option<Spent>,
-    /// By the version held; `None` where all of it is shorter.
+    /// The differential privacy spent.
+    pub(crate) spent: Option<PrivacySpent>,
+    /// By the version held; `None` if the whole model is shorter.
     differences: Mutex<BTreeMap<u64, Option<Arc<Encoded>>>>,
 }
 
-/// Differences that are kept; devices are rarely many versions behind.
-const MOST_DIFFERENCES: usize = 64;
+/// Differences in memory; devices are rarely many versions behind.
+const MAX_DIFFERENCES: usize = 64;
 
 impl Published {
     /// The coordinator's current version.
@@ -77,38 +77,38 @@ impl Published {
             digest,
             digest_header: header.unwrap_or_else(|_| HeaderValue::from_static("")),
             whole: Encoded::new(bytes, WIRE),
-            spent: coordinator.spent(),
+            spent: coordinator.privacy_spent(),
             differences: Mutex::default(),
         })
     }
 
-    /// What leads from a version held to this one; `None` if all of it is shorter, the version held is too old, or the
-    /// coordinator is at another version by now.
+    /// The difference to this version from the one a device holds; `None` if the whole model is shorter, the version held is
+    /// too old, or the coordinator is at another version by now.
     pub(crate) fn difference(
         &self,
         held: ModelVersion,
         coordinator: &Mutex<Coordinator>,
     ) -> Result<Option<Arc<Encoded>>, FederationError> {
-        if let Some(known) = self.differences().get(&held.0) {
-            return Ok(known.clone());
+        if let Some(cached) = self.differences().get(&held.0) {
+            return Ok(cached.clone());
         }
         let coordinator = coordinator.lock().unwrap_or_else(PoisonError::into_inner);
         if coordinator.shared().version != self.version || held >= self.version {
             return Ok(None);
         }
-        let made = match coordinator.offer().message(Some(held))? {
-            Message::Whole => None,
-            Message::Difference(difference) => {
+        let difference = match coordinator.offer().message(Some(held))? {
+            DownloadMessage::Whole => None,
+            DownloadMessage::Difference(difference) => {
                 let mut bytes = Vec::new();
                 codec::encode_difference(&difference, &mut bytes)?;
                 Some(Arc::new(Encoded::new(bytes, WIRE)))
             }
         };
-        let mut kept = self.differences();
-        if kept.len() < MOST_DIFFERENCES {
-            kept.insert(held.0, made.clone());
+        let mut cached = self.differences();
+        if cached.len() < MAX_DIFFERENCES {
+            cached.insert(held.0, difference.clone());
         }
-        Ok(made)
+        Ok(difference)
     }
 
     fn differences(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Option<Arc<Encoded>>>> {
@@ -116,7 +116,7 @@ impl Published {
     }
 }
 
-/// The hash by which a device knows that it holds what the server means: all tables' values, little-endian, in order.
+/// The hash by which a device verifies the model it holds: of all tables' values in order, little-endian.
 pub fn digest(parameters: &Parameters) -> Hash {
     let mut hasher = blake3::Hasher::new();
     for table in parameters.tables() {

@@ -1,171 +1,177 @@
-//! A round under way, in memory.
+//! An open round, in memory.
 
-use super::anonymous::Tokens;
-use super::sealing::Sealing;
-use crate::storage::{AnonymousReceipt, Hash, Millis, OpenRound, Receipt, RoundOpening, RoundRecord};
+use super::anonymous::OneTimeTokens;
+use super::seal::Seal;
+use super::uploads::UploadError;
+use crate::storage::{Hash, Millis, OpenRound, Receipt, RoundOpening, RoundRecord, Sender};
 use bytes::Bytes;
 use sottovoce_federation::{Closing, RoundRules};
 use sottovoce_protocol::{RoundTerms, codec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where one of the cohort stands.
+/// The state of a device of the cohort.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Nothing heard yet.
-    Awaited,
-    /// Its update is being written down.
-    Pending,
+pub(crate) enum DeviceState {
+    /// It has not answered yet.
+    Waiting,
+    /// Its update is being stored.
+    Storing,
     /// Its update is stored.
-    Stored(Known),
-    /// It has its token; whether it has answered with it is not known.
-    Token,
-    /// It will not answer.
+    Stored(UploadId),
+    /// It was issued its one-time token; whether it has uploaded with it is unknown.
+    TokenIssued,
+    /// It declined.
     Declined,
 }
 
-/// By what a repetition is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+/// Idempotency key and body digest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UploadId {
     pub(crate) key: String,
     pub(crate) digest: Hash,
 }
 
-/// Why an update is not taken now.
+/// An upload that can be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum No {
-    /// The device is not of the cohort.
-    NotAsked,
-    /// The round takes no more.
-    Over,
-    /// The very same was stored before.
+pub(crate) enum Admission {
+    /// It is to be stored.
+    New,
+    /// It is stored already.
     Repeated,
-    /// Another one was stored under the same key.
-    KeyReused,
-    /// Another one was stored, or the device declined.
-    Duplicate,
-    /// One is being written down at this moment.
-    InProgress,
 }
 
-/// A round that asks, gathers and ends.
+impl UploadId {
+    /// How another upload of the same sender compares to this one, which is stored.
+    pub(crate) fn compare(&self, other: &Self) -> Result<Admission, UploadError> {
+        match (self.key == other.key, self.digest == other.digest) {
+            (true, true) => Ok(Admission::Repeated),
+            (true, false) => Err(UploadError::KeyReused),
+            (false, _) => Err(UploadError::Duplicate),
+        }
+    }
+}
+
+/// A round that accepts updates or is about to close.
 pub(crate) struct Round {
-    /// Where updates are sealed: how far their sum is from being opened.
-    pub(crate) sealing: Option<Sealing>,
-    /// Where uploads do not say whose they are: who has a token, and which were spent.
-    pub(crate) tokens: Option<Tokens>,
+    /// The state of secure aggregation or encryption, if updates are sealed.
+    pub(crate) seal: Option<Seal>,
+    /// The round's one-time tokens, if uploads are anonymous.
+    pub(crate) tokens: Option<OneTimeTokens>,
     pub(crate) opening: RoundOpening,
     pub(crate) terms: Arc<RoundTerms>,
     closing: Closing,
-    answers: Vec<Answer>,
-    pending: usize,
+    devices: Vec<DeviceState>,
+    /// Updates that are being stored.
+    storing: usize,
     pub(crate) stored: u32,
     pub(crate) declined: u32,
     pub(crate) refused: u32,
     pub(crate) bytes_up: u64,
     pub(crate) bytes_down: u64,
-    /// No more updates are taken, which is written down.
-    pub(crate) closing_for_good: bool,
-    /// The terms as encoded last, with the seconds that were left.
+    /// Whether the database has recorded that no more updates are accepted.
+    pub(crate) uploads_stopped: bool,
+    /// The encoded terms, with the seconds left at the time.
     encoded: Option<(u32, Bytes)>,
 }
 
 impl Round {
-    pub(crate) fn new(opening: RoundOpening, terms: Arc<RoundTerms>, over_selection: f64) -> Self {
+    pub(crate) fn new(
+        opening: RoundOpening,
+        terms: RoundTerms,
+        over_selection: f64,
+        tokens: Option<OneTimeTokens>,
+    ) -> Self {
         let deadline = opening.deadline.map(|deadline| seconds(deadline.saturating_sub(opening.opened)));
         let rules = RoundRules { over_selection, deadline };
-        let asked = opening.cohort.len();
+        let cohort = opening.cohort.len();
         Self {
-            closing: Closing::new(&rules, opening.wanted as usize, asked),
-            answers: vec![Answer::Awaited; asked],
-            sealing: None,
-            tokens: None,
+            closing: Closing::new(&rules, opening.wanted as usize, cohort),
+            devices: vec![DeviceState::Waiting; cohort],
+            seal: None,
+            tokens,
             opening,
-            terms,
-            pending: 0,
+            terms: Arc::new(terms),
+            storing: 0,
             stored: 0,
             declined: 0,
             refused: 0,
             bytes_up: 0,
             bytes_down: 0,
-            closing_for_good: false,
+            uploads_stopped: false,
             encoded: None,
         }
     }
 
-    /// As it was written down.
-    pub(crate) fn restored(found: OpenRound, terms: Arc<RoundTerms>, over_selection: f64) -> Self {
-        let mut round = Self::new(found.opening, terms, over_selection);
-        for Receipt { device, key, digest, bytes } in found.received {
-            if let Some(place) = round.place(device) {
-                round.answers[place] = Answer::Pending;
-                round.pending += 1;
-                round.keep(device, Known { key, digest }, bytes, round.opening.opened);
+    /// Restores what is stored of the round.
+    pub(crate) fn restore(&mut self, stored: OpenRound) {
+        let opened = self.opening.opened;
+        for Receipt { sender, key, digest, bytes } in stored.received {
+            self.mark_storing(sender);
+            self.finish_upload(sender, UploadId { key, digest }, bytes, opened);
+        }
+        for (device, blinded) in stored.issued {
+            if let Some(tokens) = &mut self.tokens {
+                tokens.restore(device, blinded);
             }
+            // Tokens were issued to the cohort only.
+            let _issued = self.token_issued(device);
         }
-        for AnonymousReceipt { bytes, .. } in found.anonymous {
-            round.expect_one();
-            round.one_came(Some(bytes), round.opening.opened);
+        for device in stored.declined {
+            self.decline(device, opened);
         }
-        for (device, _) in found.issued {
-            // Only those of the cohort were given one.
-            let _given = round.token_given(device);
-        }
-        for device in found.declined {
-            round.decline(device, round.opening.opened);
-        }
-        round.closing_for_good = found.closing;
-        round
+        self.uploads_stopped = stored.closing;
     }
 
-    /// A device's place in the cohort.
+    /// A device's index in the cohort.
     pub(crate) fn seat(&self, device: u32) -> Option<u32> {
-        self.place(device).map(|place| place as u32)
+        self.index(device).map(|index| index as u32)
     }
 
-    /// Whether the device at a place will not answer.
-    pub(crate) fn will_not_answer(&self, place: usize) -> bool {
-        self.answers.get(place) == Some(&Answer::Declined)
+    /// Whether the device at a seat declined.
+    pub(crate) fn has_declined(&self, seat: u32) -> bool {
+        self.devices.get(seat as usize) == Some(&DeviceState::Declined)
     }
 
-    fn place(&self, device: u32) -> Option<usize> {
+    fn index(&self, device: u32) -> Option<usize> {
         self.opening.cohort.binary_search(&device).ok()
     }
 
-    /// Where a device stands; `None` if it was not asked.
-    pub(crate) fn answer(&self, device: u32) -> Option<&Answer> {
-        self.place(device).map(|place| &self.answers[place])
+    /// The state of a device; `None` if it is not in the cohort.
+    pub(crate) fn device(&self, device: u32) -> Option<&DeviceState> {
+        self.index(device).map(|index| &self.devices[index])
     }
 
     fn since_opened(&self, now: Millis) -> f64 {
         seconds(now.saturating_sub(self.opening.opened))
     }
 
-    /// Whether no more updates are taken.
+    /// Whether no more updates are accepted.
     pub(crate) fn is_over(&mut self, now: Millis) -> bool {
-        if let Some(sealing) = &self.sealing {
-            return self.closing_for_good || sealing.is_over();
-        }
-        self.closing_for_good || self.closing.wait_until(self.since_opened(now)).is_some()
+        self.uploads_stopped
+            || match &self.seal {
+                Some(seal) => seal.is_over(),
+                None => self.has_enough(now),
+            }
     }
 
-    /// Whether a round of updates that are not sealed would be over.
-    pub(crate) fn has_gathered(&mut self, now: Millis) -> bool {
+    /// Whether a round of unsealed updates would be over.
+    pub(crate) fn has_enough(&mut self, now: Millis) -> bool {
         self.closing.wait_until(self.since_opened(now)).is_some()
     }
 
-    /// Whether all that was taken is written down, so that it can be added up.
+    /// Whether all accepted updates are stored, so that they can be aggregated.
     pub(crate) fn is_settled(&self) -> bool {
-        self.pending == 0
+        self.storing == 0
     }
 
-    /// Seconds that are left to answer, rounded up.
+    /// Seconds until the deadline, rounded up.
     pub(crate) fn seconds_left(&self, now: Millis) -> u32 {
         let left = self.opening.deadline.map(|deadline| deadline.saturating_sub(now).div_ceil(1000));
         left.map_or(0, |left| left.clamp(1, u64::from(u32::MAX)) as u32)
     }
 
-    /// The terms for a device that checks in now, encoded.
+    /// The encoded terms for a device that checks in now.
     pub(crate) fn encoded_terms(&mut self, now: Millis) -> Bytes {
         let seconds = self.seconds_left(now);
         match &self.encoded {
@@ -180,119 +186,120 @@ impl Round {
         }
     }
 
-    /// Looks whether an update may be taken.
-    pub(crate) fn may_take(&mut self, device: u32, known: &Known, now: Millis) -> Result<(), No> {
-        let over = self.is_over(now) || self.sealing.as_ref().is_some_and(|sealing| !sealing.takes_updates());
-        match self.answer(device).ok_or(No::NotAsked)? {
-            Answer::Stored(stored) => Err(repeated(stored, known)),
-            Answer::Pending => Err(No::InProgress),
-            Answer::Declined | Answer::Token => Err(No::Duplicate),
-            Answer::Awaited if over => Err(No::Over),
-            Answer::Awaited => Ok(()),
+    /// Whether an upload would be accepted.
+    pub(crate) fn check_upload(
+        &mut self,
+        sender: Sender,
+        id: &UploadId,
+        now: Millis,
+    ) -> Result<Admission, UploadError> {
+        let over = self.is_over(now) || self.seal.as_ref().is_some_and(|seal| !seal.accepts_updates());
+        let waiting = match sender {
+            Sender::Device(device) => match self.device(device).ok_or(UploadError::NotAsked)? {
+                DeviceState::Waiting => None,
+                DeviceState::Storing => Some(Err(UploadError::Busy)),
+                DeviceState::Stored(stored) => Some(stored.compare(id)),
+                DeviceState::Declined | DeviceState::TokenIssued => Some(Err(UploadError::Duplicate)),
+            },
+            Sender::Token(nullifier) => {
+                self.tokens.as_ref().ok_or(UploadError::WrongChannel)?.spent_with(&nullifier, id)
+            }
+        };
+        waiting.unwrap_or(if over { Err(UploadError::RoundClosed) } else { Ok(Admission::New) })
+    }
+
+    /// Checks an upload and, if it is new, reserves its slot.
+    pub(crate) fn reserve(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission, UploadError> {
+        let admission = self.check_upload(sender, id, now)?;
+        if admission == Admission::New {
+            self.mark_storing(sender);
         }
+        Ok(admission)
     }
 
-    /// The same, and keeps its place.
-    pub(crate) fn reserve(&mut self, device: u32, known: &Known, now: Millis) -> Result<(), No> {
-        self.may_take(device, known, now)?;
-        if let Some(place) = self.place(device) {
-            self.answers[place] = Answer::Pending;
-            self.pending += 1;
-        }
-        Ok(())
+    fn mark_storing(&mut self, sender: Sender) {
+        self.storing += usize::from(match sender {
+            Sender::Device(device) => self.replace(device, &DeviceState::Waiting, DeviceState::Storing),
+            Sender::Token(nullifier) => self.tokens.as_mut().is_some_and(|tokens| tokens.spend(nullifier)),
+        });
     }
 
-    /// What was reserved is written down.
-    pub(crate) fn keep(&mut self, device: u32, known: Known, bytes: u64, now: Millis) {
-        let at = self.since_opened(now);
-        if let Some(place) = self.place(device)
-            && self.answers[place] == Answer::Pending
-        {
-            self.answers[place] = Answer::Stored(known);
-            self.pending -= 1;
-            self.stored += 1;
-            self.bytes_up += bytes;
-            self.closing.answered(at);
-        }
+    /// Changes the state of a device; returns whether it was in the state expected.
+    fn replace(&mut self, device: u32, expected: &DeviceState, state: DeviceState) -> bool {
+        let index = self.index(device).filter(|&index| self.devices[index] == *expected);
+        index.map(|index| self.devices[index] = state).is_some()
     }
 
-    /// What was reserved could not be written down: the device may try again.
-    pub(crate) fn release(&mut self, device: u32) {
-        if let Some(place) = self.place(device)
-            && self.answers[place] == Answer::Pending
-        {
-            self.answers[place] = Answer::Awaited;
-            self.pending -= 1;
-        }
-    }
-
-    /// Looks whether a device may have a token, or have it again.
-    pub(crate) fn may_have_token(&mut self, device: u32, now: Millis) -> Result<(), No> {
-        let over = self.is_over(now);
-        match self.answer(device).ok_or(No::NotAsked)? {
-            Answer::Awaited | Answer::Token if over => Err(No::Over),
-            Answer::Awaited | Answer::Token => Ok(()),
-            Answer::Stored(_) | Answer::Pending | Answer::Declined => Err(No::Duplicate),
-        }
-    }
-
-    /// A device has its token, which is written down.
-    pub(crate) fn token_given(&mut self, device: u32) -> Result<(), No> {
-        let place = self.place(device).ok_or(No::NotAsked)?;
-        if self.answers[place] == Answer::Declined {
-            return Err(No::Duplicate);
-        }
-        self.answers[place] = Answer::Token;
-        Ok(())
-    }
-
-    /// Somebody's update is being written down.
-    pub(crate) fn expect_one(&mut self) {
-        self.pending += 1;
-    }
-
-    /// It is written down, with so many bytes; `None`: it could not be.
-    pub(crate) fn one_came(&mut self, bytes: Option<u64>, now: Millis) {
-        self.pending -= 1;
-        if let Some(bytes) = bytes {
+    /// An upload whose slot was reserved is stored.
+    pub(crate) fn finish_upload(&mut self, sender: Sender, id: UploadId, bytes: u64, now: Millis) {
+        let stored = match sender {
+            Sender::Device(device) => self.replace(device, &DeviceState::Storing, DeviceState::Stored(id)),
+            Sender::Token(nullifier) => self.tokens.as_mut().is_some_and(|tokens| tokens.stored(nullifier, id)),
+        };
+        if stored {
+            self.storing -= 1;
             self.stored += 1;
             self.bytes_up += bytes;
             self.closing.answered(self.since_opened(now));
         }
     }
 
-    /// A device will not answer; says whether that is news.
-    pub(crate) fn decline(&mut self, device: u32, now: Millis) -> bool {
-        let at = self.since_opened(now);
-        match self.place(device) {
-            Some(place) if self.answers[place] == Answer::Awaited => {
-                self.answers[place] = Answer::Declined;
-                self.declined += 1;
-                self.closing.lost(at);
-                true
-            }
-            _ => false,
+    /// An upload whose slot was reserved could not be stored: the sender may try again.
+    pub(crate) fn release(&mut self, sender: Sender) {
+        self.storing -= usize::from(match sender {
+            Sender::Device(device) => self.replace(device, &DeviceState::Storing, DeviceState::Waiting),
+            Sender::Token(nullifier) => self.tokens.as_mut().is_some_and(|tokens| tokens.release(&nullifier)),
+        });
+    }
+
+    /// Whether a device may be issued its token, or the same one again.
+    pub(crate) fn check_token_request(&mut self, device: u32, now: Millis) -> Result<(), UploadError> {
+        let over = self.is_over(now);
+        match self.device(device).ok_or(UploadError::NotAsked)? {
+            DeviceState::Waiting | DeviceState::TokenIssued if over => Err(UploadError::RoundClosed),
+            DeviceState::Waiting | DeviceState::TokenIssued => Ok(()),
+            DeviceState::Stored(_) | DeviceState::Storing | DeviceState::Declined => Err(UploadError::Duplicate),
         }
     }
 
-    /// A device left, and its update with it. What may have come with its token stays: nobody knows which it is.
+    /// A device was issued its token.
+    pub(crate) fn token_issued(&mut self, device: u32) -> Result<(), UploadError> {
+        let index = self.index(device).ok_or(UploadError::NotAsked)?;
+        if self.devices[index] == DeviceState::Declined {
+            return Err(UploadError::Duplicate);
+        }
+        self.devices[index] = DeviceState::TokenIssued;
+        Ok(())
+    }
+
+    /// A device declines; returns whether it had not answered before.
+    pub(crate) fn decline(&mut self, device: u32, now: Millis) -> bool {
+        let declined = self.replace(device, &DeviceState::Waiting, DeviceState::Declined);
+        if declined {
+            self.declined += 1;
+            self.closing.lost(self.since_opened(now));
+        }
+        declined
+    }
+
+    /// A device has left, and its update is removed. An update sent with its token stays: nobody knows which one it is.
     pub(crate) fn remove(&mut self, device: u32, now: Millis) {
-        if self.decline(device, now) || self.closing_for_good {
+        if self.decline(device, now) || self.uploads_stopped {
             return;
         }
-        if let Some(place) = self.place(device)
-            && matches!(self.answers[place], Answer::Stored(_))
+        if let Some(index) = self.index(device)
+            && matches!(self.devices[index], DeviceState::Stored(_))
         {
-            self.answers[place] = Answer::Declined;
+            self.devices[index] = DeviceState::Declined;
             self.declined += 1;
             self.stored -= 1;
         }
     }
 
-    /// What there is to tell of it when it ends now and leads to nothing.
-    pub(crate) fn record(&self, federation: u64) -> RoundRecord {
+    /// The record of the round if it is closed now and produces no version.
+    pub(crate) fn record(&self) -> RoundRecord {
         RoundRecord {
-            federation,
+            federation: self.opening.federation,
             round: self.opening.round,
             version: None,
             asked: self.opening.cohort.len() as u32,
@@ -308,24 +315,14 @@ impl Round {
         }
     }
 
-    /// What is known of stored updates, for repetitions that come when the round is over.
-    pub(crate) fn into_known(self) -> BTreeMap<u32, Known> {
-        let answers = self.opening.cohort.into_iter().zip(self.answers);
-        answers
-            .filter_map(|(device, answer)| match answer {
-                Answer::Stored(known) => Some((device, known)),
-                _ => None,
-            })
-            .collect()
-    }
-}
-
-/// What a second update of a device is, beside the one that is stored.
-pub(crate) fn repeated(stored: &Known, other: &Known) -> No {
-    match (stored.key == other.key, stored.digest == other.digest) {
-        (true, true) => No::Repeated,
-        (true, false) => No::KeyReused,
-        (false, _) => No::Duplicate,
+    /// The uploads stored, to recognise repetitions when the round is over.
+    pub(crate) fn into_uploads(self) -> BTreeMap<Sender, UploadId> {
+        let stored = |(device, state)| match state {
+            DeviceState::Stored(id) => Some((Sender::Device(device), id)),
+            _ => None,
+        };
+        let of_devices = self.opening.cohort.into_iter().zip(self.devices).filter_map(stored);
+        of_devices.chain(self.tokens.into_iter().flat_map(OneTimeTokens::into_uploads)).collect()
     }
 }
 
@@ -336,54 +333,70 @@ fn seconds(millis: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::federation::anonymous::issuer;
     use sottovoce_protocol::TermsDraft;
 
-    fn round(cohort: &[u32], wanted: u32) -> Round {
+    fn opening(cohort: &[u32]) -> RoundOpening {
         let (federation, round, version, minimum) = (1, 0, 0, 1);
         let (opened, deadline) = (1_000, Some(61_000));
-        let cohort = cohort.to_vec();
-        let opening = RoundOpening { federation, round, version, cohort, wanted, minimum, opened, deadline };
-        Round::new(opening, Arc::new(RoundTerms::freeze(TermsDraft::default()).unwrap()), 1.0)
+        let (cohort, wanted) = (cohort.to_vec(), cohort.len() as u32);
+        RoundOpening { federation, round, version, cohort, wanted, minimum, opened, deadline }
     }
 
-    fn known(key: &str, digest: u8) -> Known {
-        Known { key: key.to_owned(), digest: [digest; 32] }
+    fn round(cohort: &[u32]) -> Round {
+        Round::new(opening(cohort), RoundTerms::freeze(TermsDraft::default()).unwrap(), 1.0, None)
+    }
+
+    fn anonymous_round(cohort: &[u32]) -> Round {
+        Round { tokens: Some(OneTimeTokens::new(issuer(&[3; 32], 1, 0))), ..round(cohort) }
+    }
+
+    fn id(key: &str, digest: u8) -> UploadId {
+        UploadId { key: key.to_owned(), digest: [digest; 32] }
+    }
+
+    const fn device(number: u32) -> Sender {
+        Sender::Device(number)
+    }
+
+    const fn token(nullifier: u8) -> Sender {
+        Sender::Token([nullifier; 32])
     }
 
     #[test]
-    fn an_update_counts_once_whatever_is_sent_again() {
-        let mut round = round(&[2, 5], 2);
-        assert_eq!(round.reserve(3, &known("a", 1), 2_000), Err(No::NotAsked));
-        round.reserve(2, &known("a", 1), 2_000).unwrap();
-        assert_eq!(round.reserve(2, &known("a", 1), 2_000), Err(No::InProgress));
-        round.release(2);
-        round.reserve(2, &known("a", 1), 2_000).unwrap();
-        round.keep(2, known("a", 1), 10, 2_000);
-        assert_eq!(round.reserve(2, &known("a", 1), 2_000), Err(No::Repeated));
-        assert_eq!(round.reserve(2, &known("a", 2), 2_000), Err(No::KeyReused));
-        assert_eq!(round.reserve(2, &known("b", 1), 2_000), Err(No::Duplicate));
+    fn repeated_updates_count_once() {
+        let mut round = round(&[2, 5]);
+        assert_eq!(round.reserve(device(3), &id("a", 1), 2_000), Err(UploadError::NotAsked));
+        round.reserve(device(2), &id("a", 1), 2_000).unwrap();
+        assert_eq!(round.reserve(device(2), &id("a", 1), 2_000), Err(UploadError::Busy));
+        round.release(device(2));
+        round.reserve(device(2), &id("a", 1), 2_000).unwrap();
+        round.finish_upload(device(2), id("a", 1), 10, 2_000);
+        assert_eq!(round.reserve(device(2), &id("a", 1), 2_000), Ok(Admission::Repeated));
+        assert_eq!(round.reserve(device(2), &id("a", 2), 2_000), Err(UploadError::KeyReused));
+        assert_eq!(round.reserve(device(2), &id("b", 1), 2_000), Err(UploadError::Duplicate));
         assert!(!round.is_over(2_000) && !round.decline(2, 2_000) && round.decline(5, 3_000));
         assert!(round.is_over(3_000) && round.is_settled());
         assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 10));
     }
 
     #[test]
-    fn over_at_the_deadline_with_what_is_pending_still_to_come() {
-        let mut round = round(&[1, 2, 3], 3);
+    fn deadline_waits_for_updates_being_stored() {
+        let mut round = round(&[1, 2, 3]);
         assert_eq!((round.seconds_left(1_000), round.seconds_left(60_500)), (60, 1));
-        round.reserve(1, &known("a", 1), 60_900).unwrap();
+        round.reserve(device(1), &id("a", 1), 60_900).unwrap();
         assert!(round.is_over(61_001) && !round.is_settled());
-        assert_eq!(round.reserve(2, &known("a", 1), 61_001), Err(No::Over));
-        round.keep(1, known("a", 1), 4, 61_002);
+        assert_eq!(round.reserve(device(2), &id("a", 1), 61_001), Err(UploadError::RoundClosed));
+        round.finish_upload(device(1), id("a", 1), 4, 61_002);
         assert!(round.is_settled() && round.stored == 1);
-        assert_eq!(round.into_known().into_keys().collect::<Vec<_>>(), [1]);
+        assert_eq!(round.into_uploads().into_keys().collect::<Vec<_>>(), [device(1)]);
     }
 
     #[test]
-    fn who_leaves_takes_the_update_along() {
-        let mut round = round(&[1, 2], 2);
-        round.reserve(1, &known("a", 1), 1_500).unwrap();
-        round.keep(1, known("a", 1), 4, 1_500);
+    fn leaving_device_removes_its_update() {
+        let mut round = round(&[1, 2]);
+        round.reserve(device(1), &id("a", 1), 1_500).unwrap();
+        round.finish_upload(device(1), id("a", 1), 4, 1_500);
         round.remove(1, 1_600);
         round.remove(2, 1_600);
         assert_eq!((round.stored, round.declined), (0, 2));
@@ -391,69 +404,53 @@ mod tests {
     }
 
     #[test]
-    fn a_round_found_in_the_record_goes_on() {
-        let opening = round(&[1, 2, 3], 3).opening;
-        let terms = Arc::new(RoundTerms::freeze(TermsDraft::default()).unwrap());
-        let receipt = Receipt { device: 2, key: "k".into(), digest: [7; 32], bytes: 9 };
-        let found = OpenRound {
-            opening,
-            closing: false,
-            declined: vec![3],
-            received: vec![receipt],
-            notes: vec![],
-            issued: vec![],
-            anonymous: vec![],
-        };
-        let mut round = Round::restored(found, terms, 1.0);
+    fn stored_round_is_restored() {
+        let receipt = Receipt { sender: device(2), key: "k".into(), digest: [7; 32], bytes: 9 };
+        let mut round = round(&[1, 2, 3]);
+        let stored = OpenRound::new(round.opening.clone());
+        round.restore(OpenRound { declined: vec![3], received: vec![receipt], ..stored });
         assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 9));
-        assert_eq!(round.reserve(2, &known("k", 7), 2_000), Err(No::Repeated));
-        round.reserve(1, &known("x", 1), 2_000).unwrap();
-        round.keep(1, known("x", 1), 1, 2_000);
+        assert_eq!(round.reserve(device(2), &id("k", 7), 2_000), Ok(Admission::Repeated));
+        round.reserve(device(1), &id("x", 1), 2_000).unwrap();
+        round.finish_upload(device(1), id("x", 1), 1, 2_000);
         assert!(round.is_over(2_000));
     }
 
     #[test]
-    fn updates_of_nobody_count_and_who_has_a_token_may_leave_without_them() {
-        let mut round = round(&[1, 2, 3], 3);
-        assert_eq!(round.may_have_token(4, 2_000), Err(No::NotAsked));
-        round.may_have_token(1, 2_000).unwrap();
-        round.token_given(1).unwrap();
-        round.may_have_token(1, 2_000).unwrap();
+    fn anonymous_updates_count_and_stay_when_a_token_holder_leaves() {
+        let mut round = anonymous_round(&[1, 2, 3]);
+        assert_eq!(round.check_token_request(4, 2_000), Err(UploadError::NotAsked));
+        round.check_token_request(1, 2_000).unwrap();
+        round.token_issued(1).unwrap();
+        round.check_token_request(1, 2_000).unwrap();
         assert!(!round.decline(1, 2_000), "its update may come");
-        round.expect_one();
+        round.reserve(token(7), &id("a", 1), 2_000).unwrap();
         assert!(!round.is_settled());
-        round.one_came(Some(7), 2_000);
-        round.expect_one();
-        round.one_came(None, 2_000);
+        round.finish_upload(token(7), id("a", 1), 7, 2_000);
+        assert_eq!(round.reserve(token(7), &id("a", 1), 2_000), Ok(Admission::Repeated));
+        round.reserve(token(8), &id("b", 1), 2_000).unwrap();
+        round.release(token(8));
         assert!(round.is_settled() && !round.is_over(2_000));
         round.remove(1, 2_100);
         assert_eq!((round.stored, round.declined, round.bytes_up), (1, 0, 7));
         round.remove(2, 2_100);
-        assert_eq!(round.token_given(2), Err(No::Duplicate), "shut out while it was written down");
+        assert_eq!(round.token_issued(2), Err(UploadError::Duplicate), "revoked while it was stored");
         assert!(!round.is_over(2_200) && round.decline(3, 2_200) && round.is_over(2_200));
-        assert_eq!(round.may_have_token(1, 2_300), Err(No::Over));
+        assert_eq!(round.check_token_request(1, 2_300), Err(UploadError::RoundClosed));
     }
 
     #[test]
-    fn tokens_found_in_the_record_stay_given_and_spent() {
-        let opening = round(&[1, 2], 2).opening;
-        let terms = Arc::new(RoundTerms::freeze(TermsDraft::default()).unwrap());
-        let receipt = AnonymousReceipt { nullifier: [5; 32], key: "k".into(), digest: [7; 32], bytes: 9 };
-        let (issued, anonymous) = (vec![(2, [8; 32])], vec![receipt]);
-        let found = OpenRound {
-            opening,
-            closing: false,
-            declined: vec![],
-            received: vec![],
-            notes: vec![],
-            issued,
-            anonymous,
-        };
-        let mut round = Round::restored(found, terms, 1.0);
+    fn stored_tokens_are_restored_as_issued_and_spent() {
+        let receipt = Receipt { sender: token(5), key: "k".into(), digest: [7; 32], bytes: 9 };
+        let mut round = anonymous_round(&[1, 2]);
+        let stored = OpenRound::new(round.opening.clone());
+        round.restore(OpenRound { issued: vec![(2, [8; 32])], received: vec![receipt], ..stored });
         assert_eq!((round.stored, round.bytes_up), (1, 9));
-        assert_eq!((round.answer(1), round.answer(2)), (Some(&Answer::Awaited), Some(&Answer::Token)));
-        round.expect_one();
-        round.one_came(Some(1), 2_000);
+        assert_eq!(round.device(1), Some(&DeviceState::Waiting));
+        assert_eq!(round.device(2), Some(&DeviceState::TokenIssued));
+        assert_eq!(round.reserve(token(5), &id("k", 7), 2_000), Ok(Admission::Repeated));
+        round.reserve(token(6), &id("x", 1), 2_000).unwrap();
+        round.finish_upload(token(6), id("x", 1), 1, 2_000);
         assert!(round.is_over(2_000));
     }
 }

@@ -1,48 +1,57 @@
-//! Going back to a version of the shared model that somebody who withdrew had no part in.
+//! Unlearning: rolling training back to a version that a device which withdrew had no part in.
 //!
-//! That somebody is to be unlearnt is written down together with the withdrawal, as the moment at which they had enrolled.
-//! Whatever is interrupted, it is done before the next round: the latest version from before that moment becomes the current
-//! one under a new number, rounds since are held again without them, and the versions in between are deleted.
+//! A withdrawal is stored together with the time at which the device had enrolled. Before the next round, whatever is
+//! interrupted, the latest version from before that time becomes current under a new number, the rounds since are held again
+//! without the device, and the versions in between are deleted.
 
-use super::drive::{Tools, Trouble};
-use super::round::Round;
+use super::round_driver::Dependencies;
 use super::{Federation, Published, State, Unlearn};
-use crate::storage::{Change, Millis, RECEIPT_ROUNDS, RoundRecord, Standing, VersionRecord};
+use crate::error::ServerError;
+use crate::storage::{Change, Millis, RECEIPT_ROUNDS, RoundRecord, Status, VersionRecord};
 use crate::versions::VersionState;
 use sottovoce_protocol::ModelVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tracing::info;
 
-/// What is to be done for those who withdrew.
-struct Back {
-    /// When the first of them had enrolled.
-    from: Millis,
-    /// The current version, and the one to go on from.
+/// A rollback to be done.
+struct RollbackPlan {
+    /// The current version.
     current: VersionRecord,
+    /// The version to restore.
     target: VersionRecord,
 }
 
-/// What unlearning waits for.
+/// Whether a rollback is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pending {
-    /// Nobody is to be unlearnt.
-    Nothing,
-    /// Updates that are being written down.
-    Settling,
-    /// It can be done now.
-    Due,
+pub(super) enum Rollback {
+    None,
+    /// Updates are being stored.
+    Waiting,
+    Ready,
 }
 
 impl State {
-    /// A moment later than every one given before, whatever the clock does: by these it is known which versions a device
-    /// had no part in.
-    pub(super) fn stamp(&mut self, now: Millis) -> Millis {
-        self.latest = now.max(self.latest + 1);
-        self.latest
+    /// A timestamp later than all before, whatever the clock does: timestamps decide which versions a device had no part in.
+    pub(super) fn next_timestamp(&mut self, now: Millis) -> Millis {
+        self.last_timestamp = now.max(self.last_timestamp + 1);
+        self.last_timestamp
     }
 
-    /// Versions that are not current any more and hold rounds that were undone.
+    /// Whether a rollback is to be done; then the open round accepts no more updates.
+    pub(super) fn rollback(&mut self) -> Rollback {
+        let Some(from) = self.unlearn else { return Rollback::None };
+        let planned = self.plan_rollback(from).is_some();
+        match &mut self.round {
+            Some(round) if planned => {
+                round.uploads_stopped = true;
+                if round.is_settled() { Rollback::Ready } else { Rollback::Waiting }
+            }
+            _ => Rollback::Ready,
+        }
+    }
+
+    /// Versions that a rollback has undone.
     fn undone_versions(&self) -> Vec<u64> {
         let mut least = Millis::MAX;
         let undone = |record: &&VersionRecord| {
@@ -52,158 +61,138 @@ impl State {
         self.versions.values().rev().filter(undone).map(|record| record.version).collect()
     }
 
-    /// The latest version from before a moment; the first one is from before all.
-    fn before(&self, moment: Millis) -> Option<&VersionRecord> {
+    /// The latest version from before a time, or the first one.
+    fn version_before(&self, time: Millis) -> Option<&VersionRecord> {
         let undone = self.undone_versions();
         let mut usable = self.versions.values().filter(|record| !undone.contains(&record.version));
         let first = usable.clone().next();
-        usable.rfind(|record| record.created <= moment).or(first)
+        usable.rfind(|record| record.created <= time).or(first)
     }
 
-    /// Where to go back to; `None` if the current version will do, and no round with somebody who left is under way.
-    fn back(&self, from: Millis) -> Option<Back> {
+    /// The version to roll back to; `None` if the current one can stay, and no device that left is in the open cohort.
+    fn plan_rollback(&self, from: Millis) -> Option<RollbackPlan> {
         let current = self.versions.get(&self.current.version.0)?.clone();
-        let target = self.before(from)?.clone();
+        let target = self.version_before(from)?.clone();
         let left = |device: &u32| self.members.get(*device).is_none();
-        let touched = self.round.as_ref().is_some_and(|round| round.opening.cohort.iter().any(left));
-        (touched || target.version != current.version).then_some(Back { from, current, target })
+        let affected = self.round.as_ref().is_some_and(|round| round.opening.cohort.iter().any(left));
+        (affected || target.version != current.version).then_some(RollbackPlan { current, target })
+    }
+
+    /// A device that had enrolled earlier may have withdrawn in the meantime, and is still to be unlearnt.
+    fn unlearnt(&mut self, from: Millis) {
+        self.unlearn = self.unlearn.filter(|pending| *pending < from);
+    }
+
+    /// Ends the open round, but remembers its uploads, to recognise late repetitions.
+    pub(super) fn remember_uploads(&mut self) {
+        let Some(round) = self.round.take() else { return };
+        let number = round.opening.round;
+        self.past_uploads.insert(number, round.into_uploads());
+        self.past_uploads.retain(|past, _| past + RECEIPT_ROUNDS > number);
     }
 }
 
-/// Versions that were undone or are beyond those that are kept. The first is kept for good where training may go back.
-pub(super) fn superfluous(state: &State, keep: u32, unlearn: Unlearn) -> Vec<u64> {
-    let goes_back = unlearn == Unlearn::Retrain;
-    let kept_for_good = |version: &u64| goes_back && *version == 0;
-    let undone = if goes_back { state.undone_versions() } else { Vec::new() };
-    let there = |version: &&u64| !undone.contains(version);
-    let old = state.versions.keys().rev().filter(there).skip(keep as usize).copied();
-    let old: Vec<u64> = old.filter(|version| !kept_for_good(version)).collect();
-    undone.iter().copied().chain(old).collect()
+/// Versions that were undone, or are beyond the number to keep. The first one is kept for good if rollbacks are possible.
+pub(super) fn obsolete_versions(state: &State, keep: u32, unlearn: Unlearn) -> Vec<u64> {
+    let rolls_back = unlearn == Unlearn::Retrain;
+    let undone = if rolls_back { state.undone_versions() } else { Vec::new() };
+    let remaining = state.versions.keys().rev().filter(|version| !undone.contains(version));
+    let old = remaining.skip(keep as usize).filter(|version| !(rolls_back && **version == 0));
+    undone.iter().chain(old).copied().collect()
 }
 
 impl Federation {
-    /// Whether somebody is to be unlearnt; then the round under way takes no more updates.
-    pub(super) fn unlearning(state: &mut State) -> Pending {
-        let Some(from) = state.unlearn else { return Pending::Nothing };
-        let goes_back = state.back(from).is_some();
-        match &mut state.round {
-            Some(round) if goes_back => {
-                round.closing_for_good = true;
-                if round.is_settled() { Pending::Due } else { Pending::Settling }
-            }
-            _ => Pending::Due,
-        }
-    }
-
-    /// Goes back for those who withdrew.
-    pub(super) async fn unlearn(&self, tools: &Tools) -> Result<(), Trouble> {
-        let (from, back) = {
+    /// Rolls back for devices that withdrew.
+    pub(super) async fn unlearn(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
+        let (from, plan) = {
             let state = self.state();
             let Some(from) = state.unlearn else { return Ok(()) };
-            (from, state.back(from))
+            (from, state.plan_rollback(from))
         };
-        match back {
-            Some(back) => self.go_back(tools, back).await?,
+        match plan {
+            Some(plan) => self.roll_back(dependencies, from, plan).await?,
             None => {
-                let change = Change::Unlearnt { federation: self.id, from, back: None };
-                tools.clerk.write(vec![change]).await?;
-                self.state().has_unlearnt(from);
-                info!(federation = %self.name, "somebody withdrew who is in no version that is kept");
+                let change = Change::RollBack { federation: self.id, from, to: None };
+                dependencies.queue.commit(vec![change]).await?;
+                self.state().unlearnt(from);
+                info!(federation = %self.name, "a device withdrew that no stored version was trained with");
             }
         }
-        self.forget_old_versions(tools).await
+        self.delete_obsolete_versions(dependencies).await
     }
 
-    async fn go_back(&self, tools: &Tools, back: Back) -> Result<(), Trouble> {
-        let Back { from, current, target } = back;
-        let kept = tools.versions.get(self.id, target.version).await?;
-        let (state, published) = self.back_to(kept, current.version + 1)?;
-        let bytes = tools.versions.put(&state, Some(current.version)).await?;
+    async fn roll_back(
+        &self,
+        dependencies: &Dependencies,
+        from: Millis,
+        RollbackPlan { current, target }: RollbackPlan,
+    ) -> Result<(), ServerError> {
+        let stored = dependencies.versions.get(self.id, target.version).await?;
+        let (state, published) = self.restore_version(stored, current.version + 1)?;
+        let bytes = dependencies.versions.put(&state, Some(current.version)).await?;
         let (digest, version) = (published.digest, published.version.0);
-        let made = VersionRecord { version, digest, bytes, ..target.clone() };
+        let restored = VersionRecord { version, digest, bytes, ..target.clone() };
         let undone = current.rounds.saturating_sub(target.rounds);
         let remark = format!(
-            "somebody withdrew: training goes back to version {}, now version {version}, and {undone} rounds are held again",
+            "a device withdrew: training is rolled back to version {}, now version {version}, and {undone} rounds are held again",
             target.version
         );
-        let abandoned = self.abandoned(&remark);
-        self.keep_uploads(&tools.storage, false).await?;
+        let abandoned = self.state().round.as_ref().map(|round| round.record());
+        let abandoned = abandoned.map(|record| RoundRecord { remark: remark.clone(), ..record });
+        self.retain_uploads(&dependencies.storage, false).await?;
         let again = undone + u64::from(abandoned.is_some());
-        let mut changes: Vec<Change> =
-            abandoned.iter().map(|record| Change::Close(Box::new(record.clone()), None)).collect();
-        changes.push(Change::Unlearnt { federation: self.id, from, back: Some((made.clone(), again)) });
-        let standing = self.standing_again(again);
-        changes.extend(standing.clone().map(|standing| Change::Stand { federation: self.id, standing }));
-        tools.clerk.write(changes).await?;
-        self.went_back(from, (made, Arc::new(published)), again, standing);
+        let status = self.status_after_rollback(again);
+        let close = abandoned.iter().map(|record| Change::CloseRound(Box::new(record.clone()), None));
+        let to = Some((restored.clone(), again));
+        let mut changes: Vec<Change> = close.collect();
+        changes.push(Change::RollBack { federation: self.id, from, to });
+        changes.extend(status.clone().map(|status| Change::SetStatus { federation: self.id, status }));
+        dependencies.queue.commit(changes).await?;
+        self.rolled_back(from, (restored, Arc::new(published)), again, status);
         info!(federation = %self.name, round = abandoned.as_ref().map(|record| record.round), "{remark}");
         if let Some(record) = abandoned {
-            tools.observer.closed(&self.name, &record);
+            dependencies.observer.closed(&self.name, &record);
         }
         Ok(())
     }
 
-    /// Brings the coordinator to a version that is kept, under a new number; the same however often it is done.
-    fn back_to(&self, kept: VersionState, number: u64) -> Result<(VersionState, Published), Trouble> {
+    /// Brings the coordinator to a stored version, under a new number; idempotent.
+    fn restore_version(&self, stored: VersionState, number: u64) -> Result<(VersionState, Published), ServerError> {
         let mut coordinator = self.coordinator();
-        let VersionState { shared, state, .. } = kept;
+        let VersionState { shared, state, .. } = stored;
         coordinator.go_back(ModelVersion(number), shared, &mut &state[..])?;
-        Ok((self.version_state(&coordinator)?, Published::of(&coordinator)?))
+        let state = VersionState::of(&coordinator, self.id, &self.name, &self.config.model)?;
+        Ok((state, Published::of(&coordinator)?))
     }
 
-    /// The record of the round under way, which comes to nothing.
-    fn abandoned(&self, remark: &str) -> Option<RoundRecord> {
+    /// A federation that had held all its rounds resumes; one that an operator or a budget ended does not.
+    fn status_after_rollback(&self, again: u64) -> Option<Status> {
         let state = self.state();
-        let record = state.round.as_ref().map(|round| round.record(self.id))?;
-        Some(RoundRecord { remark: remark.to_owned(), ..record })
+        let had_all = state.next_round >= self.target_rounds + state.undone;
+        (state.status == Status::Finished && had_all && again > 0).then_some(Status::Running)
     }
 
-    /// A federation that had all its rounds has some to hold again; one that an operator or a budget ended stays so.
-    fn standing_again(&self, again: u64) -> Option<Standing> {
-        let state = self.state();
-        let had_all = state.next_round >= self.goal + state.undone;
-        (state.standing == Standing::Finished && had_all && again > 0).then_some(Standing::Running)
-    }
-
-    fn went_back(
+    /// Moves on from a rollback that is stored.
+    fn rolled_back(
         &self,
         from: Millis,
         (record, published): (VersionRecord, Arc<Published>),
         again: u64,
-        standing: Option<Standing>,
+        status: Option<Status>,
     ) {
-        if self.state().round.is_some() {
+        let round = self.state().round.as_ref().map(|round| round.opening.round);
+        if round.is_some() {
             self.coordinator().skip();
         }
         let mut state = self.state();
-        if let Some(round) = state.round.take() {
-            state.next_round = round.opening.round + 1;
-            state.keep_known(round);
-        }
-        state.has_unlearnt(from);
+        state.next_round = round.map_or(state.next_round, |round| round + 1);
+        state.remember_uploads();
+        state.unlearnt(from);
         state.undone += again;
-        state.went_back = Some(record.version);
-        state.standing = standing.unwrap_or_else(|| state.standing.clone());
+        state.rolled_back = Some(record.version);
+        state.status = status.unwrap_or_else(|| state.status.clone());
         state.recent = BTreeMap::from([(record.version, Arc::clone(&published))]);
         state.current = published;
         state.versions.insert(record.version, record);
-    }
-}
-
-impl State {
-    /// Somebody who had enrolled earlier and withdrew meanwhile is still to be unlearnt.
-    fn has_unlearnt(&mut self, from: Millis) {
-        self.unlearn = self.unlearn.filter(|pending| *pending < from);
-    }
-
-    /// Keeps what is known of a round's updates, for repetitions that come late.
-    pub(super) fn keep_known(&mut self, mut round: Round) {
-        let number = round.opening.round;
-        if let Some(tokens) = round.tokens.take() {
-            self.past_anonymous.insert(number, tokens.into_known());
-        }
-        self.past.insert(number, round.into_known());
-        self.past.retain(|past, _| past + RECEIPT_ROUNDS > number);
-        self.past_anonymous.retain(|past, _| past + RECEIPT_ROUNDS > number);
     }
 }

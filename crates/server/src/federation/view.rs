@@ -1,17 +1,17 @@
-//! A federation as operators and devices may see it.
+//! Views of a federation for operators and devices.
 
 use super::Federation;
 use super::hex;
-use crate::storage::{Millis, Standing};
+use crate::storage::{Millis, Status};
 use serde::Serialize;
-use sottovoce_federation::Spent;
+use sottovoce_federation::PrivacySpent;
 
-/// What anybody may know, before enrolling.
+/// What anybody can see, before enrolling.
 #[derive(Clone, Debug, Serialize)]
 pub struct PublicView {
     /// Its name.
     pub name: String,
-    /// Its number, which updates carry.
+    /// Its number, which updates contain.
     pub federation: u64,
     /// The model's name.
     pub model: String,
@@ -21,51 +21,51 @@ pub struct PublicView {
     pub catalog: String,
     /// The current version of the shared model.
     pub version: u64,
-    /// Hash of that version's parameters as devices hold them, in hexadecimal.
+    /// Hash of that version's parameters, in hexadecimal.
     pub digest: String,
     /// `running`, `paused`, `finished` or `failed`.
     pub state: &'static str,
-    /// Whether the sample count is asked for.
+    /// Whether devices are asked for their number of samples.
     pub samples: bool,
-    /// What becomes of what was learnt from somebody who withdraws.
+    /// What happens to the shared model when a device withdraws.
     pub unlearn: super::Unlearn,
-    /// Whether the server keeps every upload that is taken, for an audit.
+    /// Whether the server retains every accepted upload for an audit.
     pub record_uploads: bool,
-    /// Criteria that are asked for, and why.
+    /// Criteria that devices are asked for, and why.
     pub criteria: Vec<super::Criterion>,
-    /// Bytes of an update at most.
+    /// The largest size of an update in bytes.
     pub upload_bytes: u64,
-    /// What the current version has spent of differential privacy, where there is any.
+    /// The differential privacy spent on the current version, if there is noise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacyView>,
 }
 
-/// What was spent of differential privacy.
+/// The differential privacy spent.
 #[derive(Clone, Debug, Serialize)]
 pub struct PrivacyView {
-    /// Epsilon, by tight accounts.
+    /// Epsilon, by tight accounting.
     pub epsilon: f64,
     /// Delta.
     pub delta: f64,
-    /// What it is about: `a person` or `an interaction`.
+    /// The unit of privacy: `a person` or `an interaction`.
     pub hides: &'static str,
-    /// Rounds that count.
+    /// Rounds accounted for.
     pub rounds: u64,
     /// Where noise is added.
     pub placement: &'static str,
-    /// How it is distributed.
+    /// Its distribution.
     pub shape: &'static str,
     /// Its standard deviation, or the scale of Laplace noise, in clips.
     pub noise_multiplier: f64,
-    /// The clip as it is now.
+    /// The current clipping bound.
     pub clip: Option<f32>,
-    /// The epsilon past which training does not go.
+    /// The epsilon at which training ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
 }
 
-impl From<&Spent> for PrivacyView {
-    fn from(spent: &Spent) -> Self {
+impl From<&PrivacySpent> for PrivacyView {
+    fn from(spent: &PrivacySpent) -> Self {
         Self {
             epsilon: spent.epsilon,
             delta: spent.delta,
@@ -83,74 +83,65 @@ impl From<&Spent> for PrivacyView {
 /// What operators see.
 #[derive(Clone, Debug, Serialize)]
 pub struct FederationView {
-    /// What anybody may know.
+    /// What anybody can see.
     #[serde(flatten)]
     pub public: PublicView,
     /// Its configuration.
     pub config: super::FederationConfig,
     /// When it was created, in milliseconds since 1970.
     pub created: Millis,
-    /// Devices that may be asked.
+    /// Devices that can be selected.
     pub devices: usize,
-    /// Devices heard of in the last five minutes.
+    /// Devices that checked in during the last five minutes.
     pub present: usize,
-    /// Devices that are shut out.
+    /// Revoked devices.
     pub revoked: usize,
-    /// The round that is next, or under way.
+    /// The open round, or the next one.
     pub round: u64,
-    /// Rounds after which it is finished.
+    /// The number of rounds to hold.
     pub rounds: u64,
-    /// Those of them that are held again because somebody withdrew.
+    /// Those of them that are held again because a device withdrew.
     pub undone: u64,
-    /// Whether training is still to go back for somebody who withdrew.
+    /// Whether a rollback for a device that withdrew is still to be done.
     pub unlearning: bool,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// The round under way.
+    /// The open round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under_way: Option<RoundView>,
 }
 
-/// A round under way.
+/// An open round.
 #[derive(Clone, Debug, Serialize)]
 pub struct RoundView {
     /// Its number.
     pub round: u64,
-    /// Devices asked.
+    /// Devices selected.
     pub asked: usize,
-    /// Updates that are enough.
+    /// The number of updates after which it closes.
     pub wanted: u32,
-    /// Fewer are thrown away.
+    /// With fewer updates it is abandoned.
     pub minimum: u32,
     /// Updates stored.
     pub stored: u32,
-    /// Devices that will not answer.
+    /// Devices that declined.
     pub declined: u32,
-    /// Uploads refused.
+    /// Uploads rejected.
     pub refused: u32,
     /// Bytes of the updates stored.
     pub bytes_up: u64,
-    /// When it began, in milliseconds since 1970.
+    /// When it opened, in milliseconds since 1970.
     pub opened: Millis,
-    /// When it is over in any case.
+    /// When it closes at the latest.
     pub deadline: Option<Millis>,
 }
 
-/// Devices count as present for so long.
+/// How long after its last check-in a device counts as present.
 const PRESENT: Millis = 300_000;
 
-fn word(standing: &Standing) -> &'static str {
-    match standing {
-        Standing::Running => "running",
-        Standing::Paused => "paused",
-        Standing::Finished => "finished",
-        Standing::Failed(_) => "failed",
-    }
-}
-
 impl Federation {
-    /// What anybody may know.
+    /// What anybody can see.
     pub fn public(&self) -> PublicView {
         let state = self.state();
         PublicView {
@@ -161,7 +152,7 @@ impl Federation {
             catalog: self.catalog.tag.trim_matches('"').to_owned(),
             version: state.current.version.0,
             digest: hex(&state.current.digest),
-            state: word(&state.standing),
+            state: state.status.name(),
             samples: self.config.samples,
             unlearn: self.config.unlearn,
             record_uploads: self.config.record_uploads,
@@ -187,8 +178,8 @@ impl Federation {
             opened: round.opening.opened,
             deadline: round.opening.deadline,
         });
-        let failure = match &state.standing {
-            Standing::Failed(why) => Some(why.clone()),
+        let failure = match &state.status {
+            Status::Failed(why) => Some(why.clone()),
             _ => None,
         };
         FederationView {
@@ -196,10 +187,10 @@ impl Federation {
             config: self.config.clone(),
             created: self.created,
             devices: state.members.count(),
-            present: state.members.heard_since(now.saturating_sub(PRESENT)),
+            present: state.members.seen_since(now.saturating_sub(PRESENT)),
             revoked: state.members.revoked(),
             round: state.next_round,
-            rounds: self.goal + state.undone,
+            rounds: self.target_rounds + state.undone,
             undone: state.undone,
             unlearning: state.unlearn.is_some(),
             failure,

@@ -1,4 +1,4 @@
-//! Reading a request's body, within its limits of bytes and time.
+//! Reading the body of a request, within limits of size and time.
 
 use super::Api;
 use super::problem::Problem;
@@ -12,102 +12,100 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Room for all bodies that are being read or worked on.
+/// Memory for all bodies that are being read or processed.
 #[derive(Debug)]
-pub(super) struct Room {
-    most: u64,
-    taken: AtomicU64,
+pub(super) struct BodyBudget {
+    limit: u64,
+    used: AtomicU64,
 }
 
-impl Room {
-    pub(super) fn new(most: u64) -> Arc<Self> {
-        Arc::new(Self { most, taken: AtomicU64::new(0) })
+impl BodyBudget {
+    pub(super) fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicU64::new(0) })
     }
 }
 
-/// A share of the room, given back at the end.
+/// Bytes of the budget that a body uses, released when dropped.
 #[derive(Debug)]
-pub(super) struct Share {
-    room: Arc<Room>,
+pub(super) struct Reservation {
+    budget: Arc<BodyBudget>,
     bytes: u64,
 }
 
-impl Share {
+impl Reservation {
     fn grow(&mut self, bytes: u64) -> Result<(), Problem> {
-        let before = self.room.taken.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        if before + bytes > self.room.most {
-            return Err(Problem::plain("busy").again_in(1));
+        if before + bytes > self.budget.limit {
+            return Err(Problem::of("busy").retry_after(1));
         }
         Ok(())
     }
 }
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// A request's body, not read yet.
+/// The body of a request, not read yet.
 pub(super) struct Body {
     body: axum::body::Body,
-    slowest: Duration,
-    share: Share,
+    timeout: Duration,
+    reservation: Reservation,
 }
 
 impl FromRequest<Api> for Body {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, Infallible> {
-        let share = Share { room: Arc::clone(&api.room), bytes: 0 };
-        Ok(Self { body: request.into_body(), slowest: api.patience.body, share })
+        let reservation = Reservation { budget: Arc::clone(&api.body_budget), bytes: 0 };
+        Ok(Self { body: request.into_body(), timeout: api.timeouts.body, reservation })
     }
 }
 
-fn too_large(most: u64) -> Problem {
-    Problem::new("too-large", format!("at most {most} bytes are taken here"))
+fn too_large(limit: u64) -> Problem {
+    Problem::new("too-large", format!("at most {limit} bytes are accepted here"))
 }
 
-/// Nothing is ever unpacked: bodies are sent as they are.
-pub(super) fn is_not_packed(headers: &HeaderMap) -> Result<(), Problem> {
+/// Bodies are never decompressed.
+pub(super) fn require_identity(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get_all(CONTENT_ENCODING).iter().find(|coding| *coding != "identity") {
         None => Ok(()),
         Some(coding) => {
-            let words = format!("Content-Encoding is {coding:?}; bodies are sent as they are");
-            Err(Problem::new("wrong-media", words))
+            let detail = format!("Content-Encoding is {coding:?}; compressed bodies are not accepted");
+            Err(Problem::new("wrong-media", detail))
         }
     }
 }
 
 impl Body {
-    /// All of it, if it is not longer and not slower than it may be; and its share of the room, to be kept as long as it is
-    /// worked on.
-    pub(super) async fn read(self, most: u64, headers: &HeaderMap) -> Result<(Bytes, Share), Problem> {
+    /// The whole body, and its part of the budget, to be held while it is processed.
+    pub(super) async fn read(self, limit: u64, headers: &HeaderMap) -> Result<(Bytes, Reservation), Problem> {
         let stated = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if stated.is_some_and(|stated| stated > most) {
-            return Err(too_large(most));
+        if stated.is_some_and(|stated| stated > limit) {
+            return Err(too_large(limit));
         }
-        let read = tokio::time::timeout(self.slowest, self.gather(most, stated));
-        read.await.unwrap_or_else(|_| Err(Problem::plain("slow")))
+        let read = tokio::time::timeout(self.timeout, self.collect(limit, stated));
+        read.await.unwrap_or_else(|_| Err(Problem::of("slow")))
     }
 
-    async fn gather(mut self, most: u64, stated: Option<u64>) -> Result<(Bytes, Share), Problem> {
+    async fn collect(mut self, limit: u64, stated: Option<u64>) -> Result<(Bytes, Reservation), Problem> {
         let mut all = BytesMut::new();
         while let Some(frame) = self.body.frame().await {
-            let frame = frame
-                .map_err(|error| Problem::new("bad-request", format!("the body ends early: {error}")))?;
+            let frame = frame.map_err(|error| Problem::new("bad-request", format!("the body ends early: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
-            if (all.len() + data.len()) as u64 > most {
-                return Err(too_large(most));
+            if (all.len() + data.len()) as u64 > limit {
+                return Err(too_large(limit));
             }
-            self.share.grow(data.len() as u64)?;
-            // The usual case: all of it at once.
+            self.reservation.grow(data.len() as u64)?;
+            // The usual case: one frame.
             if all.is_empty() && stated == Some(data.len() as u64) {
-                return Ok((data, self.share));
+                return Ok((data, self.reservation));
             }
             all.extend_from_slice(&data);
         }
-        Ok((all.freeze(), self.share))
+        Ok((all.freeze(), self.reservation))
     }
 }

@@ -1,57 +1,54 @@
-//! What a caller is told when something is not done: a status, a code that stays the same, and words.
+//! Error responses: a status, a stable code, and a description.
 
-use crate::clerk::ClerkError;
-use crate::federation::Refused;
-use crate::server::{EnrolError, FoundingError, WithdrawError};
+use crate::commit_queue::CommitError;
+use crate::error::ServerError;
+use crate::federation::UploadError;
+use crate::server::{CreateError, EnrolError};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// Every code there is, with its status and what it means: the table of docs/http-api.md.
+/// Every code, with its status and meaning: the table of docs/http-api.md.
 pub const CODES: &[(&str, u16, &str)] = &[
-    ("bad-request", 400, "The request is not understood; the detail says where"),
+    ("bad-request", 400, "The request is invalid; see the detail"),
     ("no-credential", 401, "There is no `Authorization: Bearer` header"),
-    ("bad-credential", 401, "The credential or token is not known here, or no longer"),
+    ("bad-credential", 401, "The credential or token is unknown or no longer valid"),
     ("no-token", 401, "There is no `Sottovoce-Token` header"),
-    ("bad-token", 401, "The token is not one of this round; drop the update and check in"),
-    ("revoked", 403, "An operator has shut this device out"),
-    ("not-asked", 403, "The device is not of this round's cohort; check in"),
-    ("not-allowed", 403, "The token's role does not allow this"),
+    ("bad-token", 401, "The token does not belong to this round; discard the update and check in"),
+    ("revoked", 403, "An operator has revoked this device's access"),
+    ("not-asked", 403, "The device is not in this round's cohort; check in"),
+    ("not-allowed", 403, "The token's role does not permit this"),
     ("no-federation", 404, "There is no federation of this name"),
     ("not-found", 404, "There is nothing at this address"),
-    ("version-unknown", 404, "There has been no such version"),
-    ("no-difference", 404, "There is no difference to this version; take all of the model"),
-    ("not-allowed-here", 405, "This address does not know this method"),
+    ("version-unknown", 404, "This version has never existed"),
+    ("no-difference", 404, "There is no difference to this version; download the whole model"),
+    ("not-allowed-here", 405, "This address does not support this method"),
     ("slow", 408, "The request took too long to arrive"),
-    ("round-closed", 409, "The round is over; drop the update and check in"),
-    ("duplicate", 409, "Another answer of this device to this round is stored; drop this one"),
+    ("round-closed", 409, "The round is closed; discard the update and check in"),
+    ("duplicate", 409, "Another answer of this device to this round is stored; discard this one"),
     ("key-reused", 409, "Other bytes are stored under this key"),
-    ("token-taken", 409, "Another token of this round was given to this device; drop the update"),
-    ("other-way", 409, "Updates of this round come in another way, with or without a token; see its terms"),
+    ("token-taken", 409, "This device was issued another token for this round; discard the update"),
+    ("other-way", 409, "This round expects updates with, or without, a one-time token; see its terms"),
     ("name-taken", 409, "There is a federation of this name already"),
-    ("not-now", 409, "That cannot be done in this state; the detail says why"),
-    ("version-gone", 410, "This version is no longer kept; check in"),
-    ("too-large", 413, "The body is longer than is taken"),
-    ("wrong-media", 415, "The body is of another media type, or compressed, which uploads must not be"),
+    ("not-now", 409, "This is not possible in the current state; see the detail"),
+    ("version-gone", 410, "This version is no longer stored; check in"),
+    ("too-large", 413, "The body is too long"),
+    ("wrong-media", 415, "The body has another media type, or is compressed, which uploads must not be"),
     ("bad-range", 416, "The range is outside the file"),
-    ("malformed", 422, "The body is not a message of the wire format; the detail says where"),
+    ("malformed", 422, "The body is not a message of the wire format; see the detail"),
     ("wrong-round", 422, "The update is for another round or federation; check in"),
     ("wrong-shape", 422, "The update is for tables of other shapes; download the model"),
     ("not-finite", 422, "The update has a value that is not a finite number"),
-    (
-        "wrong-encoding",
-        422,
-        "The values are not written as the terms ask, or the update says more than was asked",
-    ),
-    ("row-too-large", 422, "A row is larger than the federation's bound"),
-    ("wrong-config", 422, "The federation's configuration or catalog is wrong; the detail says where"),
-    ("used-up", 403, "The enrolment token has been used as often as it may"),
-    ("busy", 503, "Too much to do at this moment; send the same again after the time said"),
-    ("not-stored", 503, "The database does not take it; send the same again later"),
+    ("wrong-encoding", 422, "The values are not encoded as the terms ask, or the update reports more than was asked"),
+    ("row-too-large", 422, "The norm of a row exceeds the federation's bound"),
+    ("wrong-config", 422, "The federation's configuration or catalog is invalid; see the detail"),
+    ("used-up", 403, "The enrolment token has no uses left"),
+    ("busy", 503, "The server is overloaded; retry the same request after the time given"),
+    ("not-stored", 503, "The database failed; retry the same request later"),
 ];
 
-/// An answer that says what was not done and why.
+/// An error response.
 #[derive(Debug)]
 pub struct Problem {
     code: &'static str,
@@ -60,21 +57,28 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// With words of its own.
+    /// A problem with its own description.
     pub fn new(code: &'static str, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), retry_after: None }
     }
 
-    /// With the table's words.
-    pub fn plain(code: &'static str) -> Self {
+    /// A problem with the description of its code.
+    pub fn of(code: &'static str) -> Self {
         Self::new(code, meaning(code).1)
     }
 
-    /// To be tried again after so many seconds.
+    /// Asks the caller to retry after this many seconds.
     #[must_use]
-    pub fn again_in(mut self, seconds: u32) -> Self {
-        self.retry_after = Some(seconds);
-        self
+    pub fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// An error that only the log explains.
+    pub(super) fn unexpected<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| {
+            tracing::error!(%error, "{what}");
+            Self::of("not-stored").retry_after(10)
+        }
     }
 
     /// Its code.
@@ -85,107 +89,92 @@ impl Problem {
 
 fn meaning(code: &str) -> (StatusCode, &'static str) {
     let found = CODES.iter().find(|(each, ..)| *each == code);
-    let (_, status, words) = found.copied().unwrap_or(("", 500, "a mistake of the server's"));
-    (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), words)
+    let (_, status, text) = found.copied().unwrap_or(("", 500, "an error of the server"));
+    (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text)
 }
 
-/// Marks an answer for the metrics.
+/// Marks a response for the metrics.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Coded(pub(crate) &'static str);
+pub(super) struct ProblemCode(pub(super) &'static str);
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, title) = meaning(self.code);
-        let mut body =
-            json!({"title": title, "status": status.as_u16(), "code": self.code, "detail": self.detail});
+        let mut body = json!({"title": title, "status": status.as_u16(), "code": self.code, "detail": self.detail});
         if let Some(seconds) = self.retry_after {
             body["retry_after"] = seconds.into();
         }
         let mut response = (status, body.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = self.retry_after {
-            headers.insert(RETRY_AFTER, seconds.into());
-        }
+        headers.extend(self.retry_after.map(|seconds| (RETRY_AFTER, seconds.into())));
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        response.extensions_mut().insert(Coded(self.code));
+        response.extensions_mut().insert(ProblemCode(self.code));
         response
     }
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Self {
-        let code = match &refused {
-            Refused::NotAsked => "not-asked",
-            Refused::RoundClosed => "round-closed",
-            Refused::WrongRound(_) => "wrong-round",
-            Refused::Duplicate => "duplicate",
-            Refused::KeyReused => "key-reused",
-            Refused::Malformed(_) => "malformed",
-            Refused::WrongShape(_) => "wrong-shape",
-            Refused::NotFinite(_) => "not-finite",
-            Refused::WrongEncoding(_) => "wrong-encoding",
-            Refused::RowTooLarge { .. } => "row-too-large",
-            Refused::TokenTaken => "token-taken",
-            Refused::BadToken(_) => "bad-token",
-            Refused::OtherWay => "other-way",
-            Refused::Busy => return Problem::new("busy", refused.to_string()).again_in(1),
-            Refused::NotStored => return Problem::new("not-stored", refused.to_string()).again_in(10),
+impl From<UploadError> for Problem {
+    fn from(error: UploadError) -> Self {
+        let (code, retry_after) = match &error {
+            UploadError::NotAsked => ("not-asked", None),
+            UploadError::RoundClosed => ("round-closed", None),
+            UploadError::WrongRound(_) => ("wrong-round", None),
+            UploadError::Duplicate => ("duplicate", None),
+            UploadError::KeyReused => ("key-reused", None),
+            UploadError::Malformed(_) => ("malformed", None),
+            UploadError::WrongShape(_) => ("wrong-shape", None),
+            UploadError::NotFinite(_) => ("not-finite", None),
+            UploadError::WrongEncoding(_) => ("wrong-encoding", None),
+            UploadError::RowTooLarge { .. } => ("row-too-large", None),
+            UploadError::TokenTaken => ("token-taken", None),
+            UploadError::BadToken(_) => ("bad-token", None),
+            UploadError::WrongChannel => ("other-way", None),
+            UploadError::Busy => ("busy", Some(1)),
+            UploadError::NotStored => ("not-stored", Some(10)),
         };
-        let detail = match &refused {
-            Refused::WrongRound(detail) => detail.clone(),
-            other => other.to_string(),
-        };
-        Problem::new(code, detail)
+        Self { retry_after, ..Self::new(code, error.to_string()) }
     }
 }
 
 impl From<EnrolError> for Problem {
     fn from(error: EnrolError) -> Self {
         match error {
-            EnrolError::BadToken => Problem::new("bad-credential", error.to_string()),
-            EnrolError::UsedUp => Problem::plain("used-up"),
-            EnrolError::Busy => Problem::new("busy", error.to_string()).again_in(1),
-            EnrolError::NotStored => Problem::new("not-stored", error.to_string()).again_in(10),
+            EnrolError::BadToken => Self::new("bad-credential", error.to_string()),
+            EnrolError::UsedUp => Self::of("used-up"),
+            EnrolError::Busy => Self::new("busy", error.to_string()).retry_after(1),
+            EnrolError::NotStored => Self::new("not-stored", error.to_string()).retry_after(10),
         }
     }
 }
 
-impl From<ClerkError> for Problem {
-    fn from(error: ClerkError) -> Self {
+impl From<CommitError> for Problem {
+    fn from(error: CommitError) -> Self {
         match error {
-            ClerkError::Busy | ClerkError::Gone => Problem::plain("busy").again_in(1),
-            ClerkError::Storage(_) => Problem::plain("not-stored").again_in(10),
+            CommitError::Busy | CommitError::ShuttingDown => Self::of("busy").retry_after(1),
+            CommitError::Storage(_) => Self::of("not-stored").retry_after(10),
         }
     }
 }
 
-impl From<WithdrawError> for Problem {
-    fn from(error: WithdrawError) -> Self {
+impl From<ServerError> for Problem {
+    fn from(error: ServerError) -> Self {
         match error {
-            WithdrawError::Clerk(error) => error.into(),
-            WithdrawError::Kept(error) => {
-                tracing::error!(%error, "a withdrawal waits for what cannot be deleted");
-                Problem::plain("not-stored").again_in(10)
-            }
+            ServerError::Commit(error) => error.into(),
+            _ => Self::unexpected("the server failed")(error),
         }
     }
 }
 
-impl From<FoundingError> for Problem {
-    fn from(error: FoundingError) -> Self {
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
         match error {
-            FoundingError::Taken(_) => Problem::new("name-taken", error.to_string()),
-            FoundingError::Config(_) | FoundingError::Catalog(_) | FoundingError::Model(_) => {
-                Problem::new("wrong-config", error.to_string())
-            }
-            FoundingError::Clerk(error) => error.into(),
-            FoundingError::Versions(_) | FoundingError::Found(_) => {
-                tracing::error!(%error, "a federation could not be created");
-                Problem::plain("not-stored").again_in(10)
-            }
+            CreateError::NameTaken(_) => Self::new("name-taken", error.to_string()),
+            CreateError::Config(_) => Self::new("wrong-config", error.to_string()),
+            CreateError::Commit(error) => error.into(),
+            CreateError::Open(_) => Self::unexpected("a federation cannot be created")(error),
         }
     }
 }
@@ -195,32 +184,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_there_once_and_every_refusal_has_one() {
+    fn codes_are_unique_and_every_upload_error_has_one() {
         let mut codes: Vec<&str> = CODES.iter().map(|(code, ..)| *code).collect();
         codes.sort_unstable();
         let all = codes.len();
         codes.dedup();
         assert_eq!(codes.len(), all);
         let text = String::new;
-        let row = Refused::RowTooLarge { table: 0, row: 1, norm: text(), most: text() };
-        for refused in [
-            Refused::NotAsked,
-            Refused::RoundClosed,
-            Refused::WrongRound(text()),
-            Refused::Duplicate,
-            Refused::KeyReused,
-            Refused::Malformed(text()),
-            Refused::WrongShape(text()),
-            Refused::NotFinite(text()),
-            Refused::WrongEncoding(text()),
+        let row = UploadError::RowTooLarge { table: 0, row: 1, norm: text(), bound: text() };
+        for error in [
+            UploadError::NotAsked,
+            UploadError::RoundClosed,
+            UploadError::WrongRound(text()),
+            UploadError::Duplicate,
+            UploadError::KeyReused,
+            UploadError::Malformed(text()),
+            UploadError::WrongShape(text()),
+            UploadError::NotFinite(text()),
+            UploadError::WrongEncoding(text()),
             row,
-            Refused::TokenTaken,
-            Refused::BadToken(text()),
-            Refused::OtherWay,
-            Refused::Busy,
-            Refused::NotStored,
+            UploadError::TokenTaken,
+            UploadError::BadToken(text()),
+            UploadError::WrongChannel,
+            UploadError::Busy,
+            UploadError::NotStored,
         ] {
-            let problem = Problem::from(refused);
+            let problem = Problem::from(error);
             assert!(codes.contains(&problem.code()), "{problem:?}");
             assert!(problem.into_response().status().as_u16() < 504);
         }

@@ -1,27 +1,115 @@
-//! The table of addresses: what the router knows, and what the interface's description must tell.
+//! The table of routes.
 
-use super::Api;
+use super::{Api, dashboard, device_api as device, openapi, operator_api as operator, ready};
 use axum::Router;
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post};
 use std::sync::LazyLock;
 
-/// Every route once, for counting: those without variable parts before those that would take their place.
-static COUNTED: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let mut all: Vec<String> = super::addresses().into_iter().map(|(_, path)| path).collect();
+/// A router that lists its routes.
+#[derive(Default)]
+struct Routes {
+    router: Router<Api>,
+    /// Method and path of each.
+    listed: Vec<(&'static str, String)>,
+}
+
+impl Routes {
+    fn get<H: Handler<T, Api>, T: 'static>(self, path: &str, handler: H) -> Self {
+        self.on("GET", path, get(handler))
+    }
+
+    fn post<H: Handler<T, Api>, T: 'static>(self, path: &str, handler: H) -> Self {
+        self.on("POST", path, post(handler))
+    }
+
+    fn delete<H: Handler<T, Api>, T: 'static>(self, path: &str, handler: H) -> Self {
+        self.on("DELETE", path, delete(handler))
+    }
+
+    fn on(mut self, method: &'static str, path: &str, handler: MethodRouter<Api>) -> Self {
+        self.listed.push((method, path.to_owned()));
+        Self { router: self.router.route(path, handler), ..self }
+    }
+}
+
+fn all() -> Routes {
+    let common = Routes::default()
+        .get("/", dashboard::page)
+        .get("/dashboard", dashboard::page)
+        .get("/dashboard/page.css", dashboard::style)
+        .get("/dashboard/page.js", dashboard::script)
+        .get("/openapi.json", openapi::document)
+        .get("/healthz", || async { "well\n" })
+        .get("/readyz", ready)
+        .get("/metrics", operator::metrics);
+    for_operators(for_devices(common))
+}
+
+fn for_devices(routes: Routes) -> Routes {
+    let federation = "/v1/federations/{federation}";
+    let at = |rest: &str| format!("{federation}{rest}");
+    routes
+        .get(federation, device::about)
+        .get(&at("/catalog"), device::catalog)
+        .post(&at("/devices"), device::enrol)
+        .delete(&at("/devices/me"), device::withdraw)
+        .post(&at("/check-in"), device::check_in)
+        .get(&at("/models/{version}"), device::model)
+        .get(&at("/models/{version}/from/{held}"), device::difference)
+        .post(&at("/rounds/{round}/updates"), device::update)
+        .post(&at("/rounds/{round}/token"), device::token)
+        .post(&at("/rounds/{round}/anonymous-updates"), device::anonymous_update)
+        .post(&at("/rounds/{round}/refusal"), device::refusal)
+        .post(&at("/rounds/{round}/seal"), device::send_seal_message)
+        .get(&at("/rounds/{round}/seal"), device::seal_message)
+}
+
+fn for_operators(routes: Routes) -> Routes {
+    let federations = "/v1/operator/federations";
+    let at = |rest: &str| format!("{federations}/{{federation}}{rest}");
+    routes
+        .get(federations, operator::list)
+        .post(federations, operator::create)
+        .get(&at(""), operator::show)
+        .post(&at("/{action}"), operator::set_status)
+        .get(&at("/rounds"), operator::rounds)
+        .delete(&at("/devices/{device}"), operator::revoke)
+        .get(&at("/enrolment-tokens"), operator::enrolment_tokens)
+        .post(&at("/enrolment-tokens"), operator::add_enrolment_token)
+        .delete(&at("/enrolment-tokens/{token}"), operator::remove_enrolment_token)
+        .get("/v1/operator/tokens", operator::tokens)
+        .post("/v1/operator/tokens", operator::add_token)
+        .delete("/v1/operator/tokens/{token}", operator::remove_token)
+        .get("/v1/operator/me", operator::me)
+        .get("/v1/operator/events", operator::events)
+}
+
+pub(super) fn router() -> Router<Api> {
+    all().router
+}
+
+/// Method and path of every route.
+pub fn routes() -> Vec<(&'static str, String)> {
+    all().listed
+}
+
+/// Endings of the busiest routes, which are matched first.
+const BUSY: [&str; 2] = ["/check-in", "/updates"];
+
+/// The paths of all routes: the busy ones first, then by number of parameters, so that a literal matches before a parameter.
+static PATHS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut all: Vec<String> = routes().into_iter().map(|(_, path)| path).collect();
     all.sort();
     all.dedup();
     all.sort_by_key(|path| (!BUSY.iter().any(|busy| path.ends_with(busy)), path.matches('{').count()));
-    // A few texts that live as long as the program.
+    // A few strings that live as long as the program.
     all.into_iter().map(|path| &*path.leak()).collect()
 });
 
-/// Ends of the routes that nearly all requests take, to be found first.
-const BUSY: [&str; 2] = ["/check-in", "/updates"];
-
-/// The route of an address; one of a fixed list, whatever callers send.
-pub(super) fn of(path: &str) -> &'static str {
-    COUNTED.iter().find(|route| matches(route, path)).copied().unwrap_or("unknown")
+/// The route of a path, as a metric's label: one of a fixed list, whatever callers send.
+pub(super) fn route_of(path: &str) -> &'static str {
+    PATHS.iter().find(|route| matches(route, path)).copied().unwrap_or("unknown")
 }
 
 fn matches(route: &str, path: &str) -> bool {
@@ -29,37 +117,10 @@ fn matches(route: &str, path: &str) -> bool {
     loop {
         match (route.next(), path.next()) {
             (None, None) => return true,
-            (Some(variable), Some(part)) if variable.starts_with('{') && !part.is_empty() => (),
+            (Some(parameter), Some(part)) if parameter.starts_with('{') && !part.is_empty() => (),
             (Some(one), Some(other)) if one == other => (),
             _ => return false,
         }
-    }
-}
-
-/// A router that remembers its addresses.
-#[derive(Default)]
-pub(super) struct Routes {
-    pub(super) router: Router<Api>,
-    /// Method and path of each.
-    pub(super) known: Vec<(&'static str, String)>,
-}
-
-impl Routes {
-    pub(super) fn get<H: Handler<T, Api>, T: 'static>(self, path: &str, handler: H) -> Self {
-        self.on("GET", path, get(handler))
-    }
-
-    pub(super) fn post<H: Handler<T, Api>, T: 'static>(self, path: &str, handler: H) -> Self {
-        self.on("POST", path, post(handler))
-    }
-
-    pub(super) fn delete<H: Handler<T, Api>, T: 'static>(self, path: &str, handler: H) -> Self {
-        self.on("DELETE", path, delete(handler))
-    }
-
-    fn on(mut self, method: &'static str, path: &str, handler: MethodRouter<Api>) -> Self {
-        self.known.push((method, path.to_owned()));
-        Self { router: self.router.route(path, handler), ..self }
     }
 }
 
@@ -68,19 +129,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_counted_under_their_route_and_inventions_under_one() {
+    fn paths_are_labelled_by_route_and_unknown_ones_alike() {
         let federation = "/v1/federations/{federation}";
-        assert_eq!(of("/v1/federations/films/check-in"), format!("{federation}/check-in"));
+        assert_eq!(route_of("/v1/federations/films/check-in"), format!("{federation}/check-in"));
         assert_eq!(
-            of("/v1/federations/films/models/3/from/2"),
+            route_of("/v1/federations/films/models/3/from/2"),
             format!("{federation}/models/{{version}}/from/{{held}}")
         );
         let operated = "/v1/operator/federations/{federation}";
-        assert_eq!(of("/v1/operator/federations/films/rounds"), format!("{operated}/rounds"));
-        assert_eq!(of("/v1/operator/federations/films/pause"), format!("{operated}/{{action}}"));
-        assert_eq!(of("/"), "/");
+        assert_eq!(route_of("/v1/operator/federations/films/rounds"), format!("{operated}/rounds"));
+        assert_eq!(route_of("/v1/operator/federations/films/pause"), format!("{operated}/{{action}}"));
+        assert_eq!(route_of("/"), "/");
         for other in ["", "/v2", "/v1/federations//check-in", "/v1/federations/a/b/c/d/e/f"] {
-            assert_eq!(of(other), "unknown", "{other}");
+            assert_eq!(route_of(other), "unknown", "{other}");
         }
     }
 }

@@ -1,60 +1,61 @@
-//! TLS: certificate and key from files, or made for development.
+//! TLS: certificate and key from files, or self-signed for development.
 
+use crate::private_file;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where certificate and key come from.
+/// The source of certificate and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// From files in PEM.
+    /// Files in PEM.
     Files {
-        /// The certificate, and those that vouch for it.
+        /// The certificate chain.
         certificate: PathBuf,
         /// Its private key.
         key: PathBuf,
     },
-    /// Made for these names and kept in a folder: for development only.
+    /// Self-signed, for development only; created once and stored in a folder.
     SelfSigned {
         /// Names and addresses.
         names: Vec<String>,
-        /// Where certificate and key are kept.
+        /// The folder.
         folder: PathBuf,
     },
 }
 
-/// Why there is no TLS.
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file.
     #[error("{}: {reason}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
-    /// Certificate and key do not fit.
+    /// Certificate and key do not match.
     #[error("certificate and key: {0}")]
     Pair(#[from] rustls::Error),
-    /// No certificate can be made.
-    #[error("no certificate can be made: {0}")]
-    Making(#[from] rcgen::Error),
+    /// No certificate can be created.
+    #[error("no certificate can be created: {0}")]
+    Creation(#[from] rcgen::Error),
 }
 
 fn in_file(path: &Path, reason: &dyn ToString) -> TlsError {
     TlsError::File { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Names of the files of a certificate that was made.
-const MADE: [&str; 2] = ["certificate.pem", "key.pem"];
+/// File names of a self-signed certificate and its key.
+const SELF_SIGNED: [&str; 2] = ["certificate.pem", "key.pem"];
 
-/// What a listener needs.
+/// The TLS configuration of a listener.
 ///
 /// # Errors
-/// If a file cannot be read or written, or certificate and key do not fit.
+/// If a file cannot be read or written, or certificate and key do not match.
 pub fn config(certificate: &Certificate) -> Result<Arc<ServerConfig>, TlsError> {
     let (certificate, key) = match certificate {
         Certificate::Files { certificate, key } => (certificate.clone(), key.clone()),
@@ -73,26 +74,15 @@ pub fn config(certificate: &Certificate) -> Result<Arc<ServerConfig>, TlsError> 
     Ok(Arc::new(config))
 }
 
-/// A certificate made now, or the one made before.
+/// Creates a self-signed certificate, unless there is one.
 fn self_signed(names: &[String], folder: &Path) -> Result<(PathBuf, PathBuf), TlsError> {
-    let [certificate, key] = MADE.map(|name| folder.join(name));
+    let [certificate, key] = SELF_SIGNED.map(|name| folder.join(name));
     if certificate.exists() && key.exists() {
         return Ok((certificate, key));
     }
     std::fs::create_dir_all(folder).map_err(|error| in_file(folder, &error))?;
     let made = rcgen::generate_simple_self_signed(names.to_vec())?;
-    write_secret(&key, &made.signing_key.serialize_pem())?;
+    private_file::write(&key, &made.signing_key.serialize_pem()).map_err(|error| in_file(&key, &error))?;
     std::fs::write(&certificate, made.cert.pem()).map_err(|error| in_file(&certificate, &error))?;
     Ok((certificate, key))
-}
-
-/// Writes a file that only its owner can read.
-fn write_secret(path: &Path, text: &str) -> Result<(), TlsError> {
-    use std::io::Write;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(|error| in_file(path, &error))?;
-    file.write_all(text.as_bytes()).map_err(|error| in_file(path, &error))
 }

@@ -1,76 +1,87 @@
-//! The little of SQL that both databases share, so that what a change does is written once.
+//! The subset of SQL that both databases share, so that each change and query is written once.
 
 use super::Hash;
 
-/// A new secret of the server.
-pub(super) fn fresh_secret() -> Result<Hash, Fault> {
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|error| Fault::Failed(format!("no random numbers: {error}")))?;
-    Ok(secret)
-}
-
-/// A value given to a statement.
+/// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
-    Int(i64),
-    Optional(Option<i64>),
-    Text(&'a str),
-    OptionalText(Option<&'a str>),
+    Int(Option<i64>),
+    Text(Option<&'a str>),
     Blob(&'a [u8]),
+    /// Databases count to `i64::MAX`; statements with such a value are rejected.
+    TooLarge(u64),
 }
 
-impl<'a> Value<'a> {
-    /// # Errors
-    /// If it is above what databases count to.
-    pub(super) fn of(value: u64) -> Result<Value<'a>, Fault> {
-        i64::try_from(value).map(Value::Int).map_err(|_| too_large(value))
-    }
-
-    /// # Errors
-    /// If it is above what databases count to.
-    pub(super) fn of_optional(value: Option<u64>) -> Result<Value<'a>, Fault> {
-        let value = value.map(|value| i64::try_from(value).map_err(|_| too_large(value)));
-        Ok(Value::Optional(value.transpose()?))
+impl From<Option<u64>> for Value<'_> {
+    fn from(value: Option<u64>) -> Self {
+        match value.map(|value| i64::try_from(value).map_err(|_| value)).transpose() {
+            Ok(value) => Value::Int(value),
+            Err(value) => Value::TooLarge(value),
+        }
     }
 }
 
-impl From<u32> for Value<'_> {
-    fn from(value: u32) -> Self {
-        Value::Int(value.into())
-    }
+/// Conversions of parameters.
+macro_rules! values {
+    ($($kind:ty: |$value:ident| $of:expr,)*) => {
+        $(impl<'a> From<$kind> for Value<'a> {
+            fn from($value: $kind) -> Self {
+                $of
+            }
+        })*
+    };
 }
 
-impl From<bool> for Value<'_> {
-    fn from(value: bool) -> Self {
-        Value::Int(value.into())
-    }
+values! {
+    u64: |value| Some(value).into(),
+    i64: |value| Value::Int(Some(value)),
+    u32: |value| Value::Int(Some(value.into())),
+    bool: |value| Value::Int(Some(value.into())),
+    &'a str: |value| Value::Text(Some(value)),
+    Option<&'a str>: |value| Value::Text(value),
+    &'a [u8]: |value| Value::Blob(value),
+    &'a Hash: |value| Value::Blob(value),
+    &'a u64: |value| (*value).into(),
+    &'a u32: |value| (*value).into(),
+    &'a bool: |value| (*value).into(),
+    &'a Option<u64>: |value| (*value).into(),
+    &'a String: |value| Value::Text(Some(value)),
+    &'a Vec<u8>: |value| Value::Blob(value),
 }
 
-fn too_large(value: u64) -> Fault {
-    Fault::Refused(format!("{value} is above {}", i64::MAX))
+/// The parameters of a statement, converted.
+macro_rules! parameters {
+    ($($value:expr),* $(,)?) => {
+        &[$($crate::storage::sql::Value::from($value)),*]
+    };
 }
+pub(super) use parameters;
 
-/// Why a statement did not do what it should.
+/// Why a statement failed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fault {
+pub(super) enum SqlError {
     /// It contradicts what is stored.
-    Refused(String),
-    /// What is stored makes no sense.
-    Damaged(String),
-    /// The database says no.
+    Rejected(String),
+    /// What is stored is invalid.
+    Corrupt(String),
+    /// The database reported an error.
     Failed(String),
-    /// The connection is gone.
-    Lost(String),
+    /// The connection was lost.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite has no connection to lose"))]
+    ConnectionLost(String),
+    /// A visitor of rows asked to stop.
+    Stopped,
 }
 
-/// A row of an answer.
+/// A row of a result.
 pub(super) trait Row {
-    fn int(&self, column: usize) -> Result<i64, Fault>;
-    fn optional_int(&self, column: usize) -> Result<Option<i64>, Fault>;
-    fn text(&self, column: usize) -> Result<&str, Fault>;
-    fn optional_text(&self, column: usize) -> Result<Option<&str>, Fault>;
-    fn blob(&self, column: usize) -> Result<&[u8], Fault>;
+    fn int(&self, column: usize) -> Result<Option<i64>, SqlError>;
+    fn text(&self, column: usize) -> Result<Option<&str>, SqlError>;
+    fn blob(&self, column: usize) -> Result<&[u8], SqlError>;
 }
+
+/// A visitor of rows.
+pub(super) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<(), SqlError> + 'a;
 
 /// A statement that is run for many rows.
 #[derive(Debug)]
@@ -78,35 +89,59 @@ pub(super) struct Batch {
     /// For one row at a time.
     pub(super) one: &'static str,
     /// For all rows at once: each parameter is the array of a column.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite takes one row at a time"))]
     pub(super) many: &'static str,
 }
 
-/// A connection, within a transaction where something is changed. Statements number their parameters `$1`, `$2`, ... in
-/// the order in which they first appear, which both databases understand.
+/// A connection within a transaction. Statements number their parameters `$1`, `$2`, ... in order of first appearance, which
+/// both databases understand.
 pub(super) trait Sql {
-    /// Runs a statement; how many rows it changed.
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Fault>;
+    /// Runs a statement; returns the number of rows changed.
+    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError>;
 
-    /// Runs a statement for each row; how many rows they changed together.
-    fn execute_each<const N: usize>(
-        &mut self,
-        batch: &'static Batch,
-        rows: &[[Value<'_>; N]],
-    ) -> Result<u64, Fault>;
+    /// Runs a statement for each of the rows; returns the number of rows changed.
+    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError>;
 
-    /// Goes through an answer, until the visitor stops it.
-    fn query<E: From<Fault>>(
+    /// Visits the rows of a result.
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError>;
+}
+
+fn check(values: &[Value<'_>]) -> Result<(), SqlError> {
+    match values.iter().find_map(|value| if let Value::TooLarge(large) = value { Some(large) } else { None }) {
+        Some(large) => Err(SqlError::Rejected(format!("{large} is above {}", i64::MAX))),
+        None => Ok(()),
+    }
+}
+
+impl dyn Sql + '_ {
+    /// Runs a statement; returns the number of rows changed.
+    pub(super) fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError> {
+        check(values)?;
+        self.run(sql, values)
+    }
+
+    /// Runs a statement for each of the rows; returns the number of rows changed.
+    pub(super) fn execute_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError> {
+        rows.iter().try_for_each(|row| check(row))?;
+        if rows.is_empty() { Ok(0) } else { self.run_batch(batch, rows) }
+    }
+
+    /// Visits the rows of a result.
+    pub(super) fn query(
         &mut self,
         sql: &'static str,
         values: &[Value<'_>],
-        each: &mut dyn FnMut(&dyn Row) -> Result<(), E>,
-    ) -> Result<(), E>;
+        each: &mut EachRow<'_>,
+    ) -> Result<(), SqlError> {
+        check(values)?;
+        self.visit(sql, values, each)
+    }
 
-    /// The one integer that the answer is, if it is one.
-    fn number(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<i64>, Fault> {
+    /// The integer in the first column of the result, if there is one.
+    pub(super) fn integer(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<i64>, SqlError> {
         let mut found = None;
-        self.query(sql, values, &mut |row| -> Result<(), Fault> {
-            found = row.optional_int(0)?;
+        self.query(sql, values, &mut |row| {
+            found = row.int(0)?;
             Ok(())
         })?;
         Ok(found)

@@ -60,11 +60,7 @@ fn files() -> Vec<Case> {
             Told(404, "no-difference"),
         ),
         case("a range past the end", part("bytes=99999999-"), Told(416, "bad-range")),
-        case(
-            "a range of 2^64",
-            part("bytes=18446744073709551615-18446744073709551615"),
-            Told(416, "bad-range"),
-        ),
+        case("a range of 2^64", part("bytes=18446744073709551615-18446744073709551615"), Told(416, "bad-range")),
         case("a range backwards", part("bytes=9-1"), Fine(200)),
         case("a thousand ranges", part(&format!("bytes={}", "0-,".repeat(1000))), Fine(200)),
         case("a range that is none", part("bytes=\u{1}"), Bare(400)),
@@ -87,11 +83,9 @@ fn files() -> Vec<Case> {
 
 fn bounds(scene: &Scene) -> Vec<Case> {
     let observer = &scene.observer;
-    let rounds =
-        |query: &str| json("GET", &format!("/v1/operator/federations/films/rounds?{query}"), observer, "");
+    let rounds = |query: &str| json("GET", &format!("/v1/operator/federations/films/rounds?{query}"), observer, "");
     let admin = &scene.host.admin;
-    let device =
-        |number: &str| json("DELETE", &format!("/v1/operator/federations/films/devices/{number}"), admin, "");
+    let device = |number: &str| json("DELETE", &format!("/v1/operator/federations/films/devices/{number}"), admin, "");
     vec![
         case("rounds before 2^64 - 1", rounds("before=18446744073709551615"), Fine(200)),
         case("rounds before 2^64", rounds("before=18446744073709551616"), Told(400, "bad-request")),

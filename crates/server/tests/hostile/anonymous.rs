@@ -1,15 +1,16 @@
-//! Uploads that do not say whose they are, and those who would make more of them than they should.
+//! Anonymous uploads, and devices that try to send more than one.
 
 use crate::client::{Answer, Request, send};
 use crate::messages::{self, Phone};
 use crate::scene::Host;
 use serde_json::json;
-use sottovoce_privacy::tokens::{TokenResponse, TokenRequest as Wanted, Scope, Token, to_hex};
+use sottovoce_privacy::tokens::{Scope, Token, TokenRequest as Wanted, TokenResponse, to_hex};
 use sottovoce_privacy::{SecureRng, anonymous_key};
 use sottovoce_protocol::{Layout, RoundTerms};
+use sottovoce_server::storage::Sender;
 use std::time::{Duration, Instant};
 
-/// A federation of three devices, all of them asked into every round.
+/// A federation of three devices, all selected for every round.
 struct Town {
     host: Host,
     phones: Vec<Phone>,
@@ -19,9 +20,8 @@ struct Town {
 impl Town {
     fn new() -> Self {
         let host = Host::new();
-        let settings =
-            json!({ "factors": 2, "triples": 4, "cohort": 3, "learning_rate": 0.1, "anonymous": true });
-        host.found("town", &json!({ "devices": 3, "minimum": 1, "rounds": 3, "settings": settings }));
+        let settings = json!({ "factors": 2, "triples": 4, "cohort": 3, "learning_rate": 0.1, "anonymous": true });
+        host.create("town", &json!({ "devices": 3, "minimum": 1, "rounds": 3, "settings": settings }));
         let enrolment = host.enrolment("town");
         let phones: Vec<Phone> = ["a", "b", "c"].map(|key| host.phone("town", &enrolment, key)).into();
         let layout = host.layout(&phones[0]);
@@ -44,7 +44,7 @@ impl Town {
         self.host.call("POST", &path, &phone.credential, body)
     }
 
-    /// A device's token, as an honest one gets it.
+    /// A device's token, requested honestly.
     fn token(&self, phone: &Phone, terms: &RoundTerms) -> Token {
         let wanted = wanted(phone, terms);
         let answer = self.ask(phone, terms.round.0, &wanted.blinded().to_bytes());
@@ -78,7 +78,7 @@ fn wanted(phone: &Phone, terms: &RoundTerms) -> Wanted {
     Wanted::new(&mut SecureRng::new([phone.number as u8; 32]), scope)
 }
 
-fn told(answer: &Answer) -> (u16, String) {
+fn status_and_code(answer: &Answer) -> (u16, String) {
     (answer.status, answer.code())
 }
 
@@ -87,38 +87,38 @@ fn no(status: u16, code: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_device_has_one_token_a_round_and_who_is_shut_out_none() {
+fn devices_get_one_token_per_round_and_revoked_ones_none() {
     let town = Town::new();
     let terms = town.terms(0);
     let [first, second, third] = &town.phones[..] else { panic!("three") };
     let token = town.token(first, &terms);
-    assert_eq!(town.token(first, &terms), token, "a lost answer is the same token");
+    assert_eq!(town.token(first, &terms), token, "a repeated request gets the same token");
     let other = wanted(second, &terms).blinded().to_bytes();
-    assert_eq!(told(&town.ask(first, 0, &other)), no(409, "token-taken"));
+    assert_eq!(status_and_code(&town.ask(first, 0, &other)), no(409, "token-taken"));
     town.revoke(third);
     let mine = wanted(third, &terms).blinded().to_bytes();
-    assert_eq!(told(&town.ask(third, 0, &mine)), no(403, "revoked"));
+    assert_eq!(status_and_code(&town.ask(third, 0, &mine)), no(403, "revoked"));
     let late = town.host.phone("town", &town.host.enrolment("town"), "d");
-    assert_eq!(told(&town.ask(&late, 0, &mine)), no(403, "not-asked"));
+    assert_eq!(status_and_code(&town.ask(&late, 0, &mine)), no(403, "not-asked"));
     let stranger = Phone { credential: "svd_x".to_owned(), ..second.clone() };
-    assert_eq!(told(&town.ask(&stranger, 0, &mine)), no(401, "bad-credential"));
-    assert_eq!(told(&town.ask(second, 1, &mine)), no(422, "wrong-round"));
+    assert_eq!(status_and_code(&town.ask(&stranger, 0, &mine)), no(401, "bad-credential"));
+    assert_eq!(status_and_code(&town.ask(second, 1, &mine)), no(422, "wrong-round"));
     for wrong in [&[][..], &[0; 32], &[255; 32], &mine[1..], &[7; 256]] {
-        assert_eq!(told(&town.ask(second, 0, wrong)), no(422, "malformed"), "{wrong:?}");
+        assert_eq!(status_and_code(&town.ask(second, 0, wrong)), no(422, "malformed"), "{wrong:?}");
     }
-    // Its credential does not open a second way.
+    // Its credential does not permit a second update.
     let bytes = messages::honest(&town.layout, &terms);
     let named = town.host.call("POST", "/v1/federations/town/rounds/0/updates", &first.credential, &bytes);
-    assert_eq!(told(&named), no(409, "other-way"));
-    // Shut out only after it had its token: what comes with the token counts, nobody knows whose it is.
+    assert_eq!(status_and_code(&named), no(409, "other-way"));
+    // Revoked after it had its token: the update with the token counts, nobody knows whose it is.
     town.revoke(first);
-    assert_eq!(told(&town.ask(first, 0, &other)), no(403, "revoked"));
+    assert_eq!(status_and_code(&town.ask(first, 0, &other)), no(403, "revoked"));
     assert_eq!(town.upload(0, &token.to_bytes(), "k", &bytes).status, 201);
     assert_eq!(town.stored(), Some(1));
 }
 
 #[test]
-fn a_token_is_worth_one_update_of_its_round() {
+fn token_permits_one_update_of_its_round() {
     let town = Town::new();
     let terms = town.terms(0);
     let tokens: Vec<[u8; Token::BYTES]> =
@@ -127,40 +127,40 @@ fn a_token_is_worth_one_update_of_its_round() {
     let other = messages::with_value(&town.layout, &terms, 0.5);
     assert_eq!(town.upload(0, &tokens[0], "k", &bytes).status, 201);
     assert_eq!(town.upload(0, &tokens[0], "k", &bytes).status, 200);
-    assert_eq!(told(&town.upload(0, &tokens[0], "k", &other)), no(409, "key-reused"));
-    assert_eq!(told(&town.upload(0, &tokens[0], "l", &other)), no(409, "duplicate"));
+    assert_eq!(status_and_code(&town.upload(0, &tokens[0], "k", &other)), no(409, "key-reused"));
+    assert_eq!(status_and_code(&town.upload(0, &tokens[0], "l", &other)), no(409, "duplicate"));
     assert_eq!(town.stored(), Some(1), "it counts once");
     for place in [0, 8, 16, 48, 111] {
         let mut forged = tokens[1];
         forged[place] ^= 1;
-        assert_eq!(told(&town.upload(0, &forged, "m", &bytes)), no(401, "bad-token"), "byte {place}");
+        assert_eq!(status_and_code(&town.upload(0, &forged, "m", &bytes)), no(401, "bad-token"), "byte {place}");
     }
-    assert_eq!(told(&town.upload(0, &tokens[1][1..], "m", &bytes)), no(401, "bad-token"));
+    assert_eq!(status_and_code(&town.upload(0, &tokens[1][1..], "m", &bytes)), no(401, "bad-token"));
     let headers = [("idempotency-key", "m"), ("content-type", "application/vnd.sottovoce")];
     let path = "/v1/federations/town/rounds/0/anonymous-updates";
     let without = send(town.host.at, &Request::of("POST", path, &headers, &bytes));
-    assert_eq!(told(&without), no(401, "no-token"));
-    assert_eq!(told(&town.upload(0, &tokens[1], "m", b"hello")), no(422, "malformed"));
+    assert_eq!(status_and_code(&without), no(401, "no-token"));
+    assert_eq!(status_and_code(&town.upload(0, &tokens[1], "m", b"hello")), no(422, "malformed"));
     assert_eq!(town.stored(), Some(1));
-    // What was refused has not spent it.
+    // A rejected update has not spent it.
     assert_eq!(town.upload(0, &tokens[1], "m", &bytes).status, 201);
     assert_eq!(town.upload(0, &tokens[2], "n", &bytes).status, 201);
     let next = town.terms(1);
     assert_ne!(anonymous_key(&next.privacy), anonymous_key(&terms.privacy));
     let bytes_of_next = messages::honest(&town.layout, &next);
-    assert_eq!(told(&town.upload(1, &tokens[0], "k", &bytes_of_next)), no(401, "bad-token"));
-    assert_eq!(town.upload(0, &tokens[0], "k", &bytes).status, 200, "known when the round is over");
-    assert_eq!(told(&town.upload(0, &tokens[0], "l", &bytes)), no(409, "duplicate"));
-    assert_eq!(told(&town.upload(7, &tokens[0], "k", &bytes)), no(422, "wrong-round"));
+    assert_eq!(status_and_code(&town.upload(1, &tokens[0], "k", &bytes_of_next)), no(401, "bad-token"));
+    assert_eq!(town.upload(0, &tokens[0], "k", &bytes).status, 200, "recognised when the round is closed");
+    assert_eq!(status_and_code(&town.upload(0, &tokens[0], "l", &bytes)), no(409, "duplicate"));
+    assert_eq!(status_and_code(&town.upload(7, &tokens[0], "k", &bytes)), no(422, "wrong-round"));
     let federation = town.host.server.federation("town").unwrap();
     let rounds = town.host.storage.rounds(federation.id, None, 9).unwrap();
     assert_eq!((rounds.len(), rounds[0].counted, rounds[0].asked), (1, 3, 3));
 }
 
-/// Devices exchange their tokens before they upload, and everything is as if they had not: so what is stored of uploads cannot
-/// depend on whose they are. And what is stored of two rounds has no number of a device beside an upload.
+/// Devices exchange their tokens before they upload, and nothing differs: so what is stored of uploads cannot depend on whose
+/// they are. And no upload of two rounds is stored with the number of a device.
 #[test]
-fn the_records_do_not_say_whose_an_upload_was() {
+fn database_does_not_link_uploads_to_devices() {
     let town = Town::new();
     let mut expected = Vec::new();
     for round in 0..2 {
@@ -171,25 +171,20 @@ fn the_records_do_not_say_whose_an_upload_was() {
         for (number, token) in tokens.iter().enumerate() {
             assert_eq!(town.upload(round, &token.to_bytes(), &format!("k{number}"), &bytes).status, 201);
         }
-        expected.extend(tokens.iter().map(|token| (round, token.nullifier())));
+        expected.extend(tokens.iter().map(|token| (round, Sender::Token(token.nullifier()))));
     }
     town.terms(2);
     let stored = town.host.storage.load().unwrap();
-    let mut found: Vec<_> = stored.anonymous.iter().map(|(_, round, of)| (*round, of.nullifier)).collect();
-    found.sort_unstable();
+    let found: Vec<_> = stored.receipts.iter().map(|(_, round, of)| (*round, of.sender)).collect();
     expected.sort_unstable();
-    assert_eq!(found, expected);
-    assert!(stored.receipts.is_empty(), "no receipt names a device");
+    assert_eq!(found, expected, "no receipt names a device");
     assert_eq!(stored.rounds.len(), 1);
     let open = &stored.rounds[0];
-    assert!(
-        open.received.is_empty() && open.issued.is_empty(),
-        "who had a token is forgotten with the round"
-    );
+    assert!(open.received.is_empty() && open.issued.is_empty(), "who had a token is deleted with the round");
     for round in 0..3 {
         let mut named = 0;
-        let mut count = |_: u32, _: &[u8]| {
-            named += 1;
+        let mut count = |sender, _: &[u8]| {
+            named += usize::from(matches!(sender, Sender::Device(_)));
             Ok(())
         };
         town.host.storage.updates(open.opening.federation, round, &mut count).unwrap();
@@ -197,21 +192,21 @@ fn the_records_do_not_say_whose_an_upload_was() {
     }
 }
 
-/// Where updates come with a credential, tokens are neither given nor taken.
+/// Rounds with credentials neither issue nor accept tokens.
 #[test]
-fn other_rounds_know_no_tokens() {
+fn other_rounds_have_no_tokens() {
     let host = Host::new();
-    host.found("films", &json!({}));
+    host.create("films", &json!({}));
     let phone = host.phone("films", &host.enrolment("films"), "a");
     let terms = host.terms(&phone).unwrap();
     let blinded = wanted(&phone, &terms).blinded().to_bytes();
     let asked = host.call("POST", "/v1/federations/films/rounds/0/token", &phone.credential, &blinded);
-    assert_eq!(told(&asked), no(409, "other-way"));
+    assert_eq!(status_and_code(&asked), no(409, "other-way"));
     let sealed = json!({ "name": "wrong", "catalog": crate::scene::catalog(3), "model": "fcf",
         "settings": { "anonymous": true, "seal": "secagg" } });
     let body = sealed.to_string();
     let answer = host.call("POST", "/v1/operator/federations", &host.admin, body.as_bytes());
-    assert_eq!(told(&answer), no(422, "wrong-config"));
+    assert_eq!(status_and_code(&answer), no(422, "wrong-config"));
     let why = answer.json()["detail"].as_str().unwrap().to_owned();
     assert!(why.contains("do not go with a seal"), "{why}");
 }

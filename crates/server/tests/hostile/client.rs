@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// Nothing takes longer than this; who waits for it has found a server that hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A server that takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What is sent, piece by piece.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
 /// What came back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// 0: the connection was closed without a word.
+    /// 0: the connection was closed without a response.
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -75,10 +75,10 @@ impl Answer {
 /// Sends a request and reads the answer until the server closes the connection.
 pub(crate) fn send(to: SocketAddr, request: &Request) -> Answer {
     let stream = TcpStream::connect(to).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     let (mut writer, pieces) = (stream.try_clone().unwrap(), request.pieces.clone());
-    // The server may answer and close before it has all: then writing fails, which is fine, and is not waited for.
+    // The server may respond and close before it has read everything; then writing fails, which is fine.
     thread::spawn(move || {
         for (wait, piece) in pieces {
             thread::sleep(wait);
@@ -108,8 +108,7 @@ fn parsed(all: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(&all[..end]).into_owned();
     let mut lines = text.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
-    let pair =
-        |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+    let pair = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
     let headers: Vec<_> = lines.filter_map(pair).collect();
     let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
     let body = &all[end + 4..];
@@ -119,10 +118,8 @@ fn parsed(all: &[u8]) -> Answer {
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some(end) = bytes.windows(2).position(|two| two == b"\r\n") {
-        let size =
-            std::str::from_utf8(&bytes[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
-        let Some(chunk) = size.filter(|size| *size > 0).and_then(|size| bytes.get(end + 2..end + 2 + size))
-        else {
+        let size = std::str::from_utf8(&bytes[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
+        let Some(chunk) = size.filter(|size| *size > 0).and_then(|size| bytes.get(end + 2..end + 2 + size)) else {
             break;
         };
         out.extend_from_slice(chunk);

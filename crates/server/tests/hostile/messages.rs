@@ -1,9 +1,9 @@
-//! Updates, honest and not.
+//! Valid and invalid updates.
 
 use sottovoce_core::Rng;
 use sottovoce_protocol::{
-    CriterionRequest, DisclosureSeeds, FederationId, Layout, Ledger, RowOrigin, ModelVersion, Policy, Refusal, Reportable, RoundId,
-    RoundTerms, Trained, ValueEncoding, codec,
+    CriterionRequest, DisclosureSeeds, FederationId, Layout, Ledger, ModelVersion, Policy, Refusal, Reportable,
+    RoundId, RoundTerms, RowOrigin, Trained, ValueEncoding, codec,
 };
 
 /// A device that has enrolled.
@@ -38,7 +38,7 @@ fn encoded(trained: Trained, terms: &RoundTerms) -> Vec<u8> {
     bytes
 }
 
-/// What a device of good will sends.
+/// A valid update.
 pub(crate) fn honest(layout: &Layout, terms: &RoundTerms) -> Vec<u8> {
     let mut trained = trained(layout, MARKER);
     if terms.samples {
@@ -55,7 +55,7 @@ pub(crate) fn with_value(layout: &Layout, terms: &RoundTerms, value: f32) -> Vec
     encoded(trained(layout, value), terms)
 }
 
-/// With a value that no device can disclose.
+/// An update with a value that no device can disclose.
 pub(crate) fn with_bits(layout: &Layout, terms: &RoundTerms, bits: u32) -> Vec<u8> {
     let mut bytes = honest(layout, terms);
     let place = bytes.windows(4).position(|four| four == MARKER.to_le_bytes()).unwrap();
@@ -80,7 +80,7 @@ pub(crate) fn written_as(layout: &Layout, terms: &RoundTerms, values: ValueEncod
     honest(layout, &RoundTerms::freeze(terms).unwrap())
 }
 
-/// With a sample count and a criterion that nobody asked for.
+/// An update with a sample count or a criterion that was not asked for.
 pub(crate) fn talkative(layout: &Layout, terms: &RoundTerms, samples: bool) -> Vec<u8> {
     let mut terms = terms.clone().into_draft();
     if samples {
@@ -103,14 +103,14 @@ pub(crate) fn flipped(mut bytes: Vec<u8>, place: usize) -> Vec<u8> {
     bytes
 }
 
-/// Changes one byte so that only what it says is wrong.
+/// Changes one byte and corrects the checksum.
 pub(crate) fn patched(mut bytes: Vec<u8>, place: usize, value: u8) -> Vec<u8> {
     bytes[place] = value;
     mend(&mut bytes);
     bytes
 }
 
-/// States the right length and checksum.
+/// Sets the right length and checksum.
 fn mend(bytes: &mut [u8]) {
     let payload = bytes.len() - 14;
     bytes[6..10].copy_from_slice(&(payload as u32).to_le_bytes());

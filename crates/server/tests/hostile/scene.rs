@@ -1,15 +1,15 @@
 //! A real server on a free port with three federations, and devices in every state.
 //!
-//! `films`: a round is open; one of its cohort has answered, one has not, one device is not of the cohort, one was shut out,
+//! `films`: a round is open; one of its cohort has answered, one has not, one device is not in the cohort, one is revoked,
 //! one has withdrawn. `songs`: other tables, private models, one device. `done`: its only round is over.
 
 use crate::client::{Answer, Request, send};
 use crate::messages::{self, Phone};
 use serde_json::{Value, json};
-use sottovoce_server::http::patience::Patience;
-use sottovoce_server::http::serve::{self, Listening};
-use sottovoce_server::storage::{self, Purpose, Storage};
-use sottovoce_server::versions::Versions;
+use sottovoce_server::http::serve::{self, ListenOptions};
+use sottovoce_server::http::timeouts::Timeouts;
+use sottovoce_server::storage::{self, Storage, TokenPurpose};
+use sottovoce_server::versions::VersionStore;
 use sottovoce_server::{Role, Server};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-/// How patient the server of these tests is.
-pub(crate) const PATIENCE: Patience = Patience {
+/// The timeouts of the server.
+pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_millis(800),
     body: Duration::from_millis(800),
-    answer: Duration::from_millis(800),
+    response: Duration::from_millis(800),
 };
-/// Bytes of bodies that it holds at the same time.
+/// Bytes of all bodies that it holds at a time.
 pub(crate) const BODY_BYTES: u64 = 8 << 20;
 
-/// An item id that would be seen in a log.
+/// An item id that would be found in a log.
 pub(crate) fn item(number: usize) -> String {
     format!("itm7731x{number}")
 }
@@ -50,17 +50,16 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let url = format!("sqlite:{}", folder.path().join("server.sqlite").display());
         let storage: Arc<dyn Storage> = Arc::from(storage::open(&url).unwrap());
-        let versions = Versions::open(&folder.path().join("models").display().to_string()).unwrap();
-        let server = runtime.block_on(Server::open(Arc::clone(&storage), versions)).unwrap();
+        let versions = VersionStore::open(&folder.path().join("models").display().to_string()).unwrap();
+        let server = runtime.block_on(Server::open(Arc::clone(&storage), versions, None)).unwrap();
         let (listener, at) = runtime.block_on(serve::listen("127.0.0.1:0")).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let listening = Listening { patience: PATIENCE, body_bytes: BODY_BYTES, ..Listening::default() };
-        let served = serve::serve(Arc::clone(&server), listener, listening, async {
-            let _asked = stopped.await;
+        let options = ListenOptions { timeouts: TIMEOUTS, body_bytes: BODY_BYTES, ..ListenOptions::default() };
+        let served = serve::serve(Arc::clone(&server), listener, options, async {
+            let _stopped = stopped.await;
         });
         runtime.spawn(served);
         let mut host = Self {
@@ -78,12 +77,12 @@ impl Host {
 
     /// An operator's token.
     pub(crate) fn token(&self, role: Role) -> String {
-        self.make(Purpose::Operator { role: role.to_string() }, None)
+        self.add_token(TokenPurpose::Operator { role: role.to_string() }, None)
     }
 
-    pub(crate) fn make(&self, purpose: Purpose, expires: Option<u64>) -> String {
-        let made = self.server.add_token(purpose, "", expires);
-        self.runtime.as_ref().unwrap().block_on(made).unwrap().0
+    pub(crate) fn add_token(&self, purpose: TokenPurpose, expires: Option<u64>) -> String {
+        let token = self.server.add_token(purpose, "", expires);
+        self.runtime.as_ref().unwrap().block_on(token).unwrap().0
     }
 
     pub(crate) fn call(&self, method: &str, path: &str, secret: &str, body: &[u8]) -> Answer {
@@ -96,7 +95,7 @@ impl Host {
         send(self.at, &Request::of(method, path, &headers, body))
     }
 
-    pub(crate) fn found(&self, name: &str, more: &Value) {
+    pub(crate) fn create(&self, name: &str, more: &Value) {
         let mut config = json!({ "name": name, "catalog": catalog(12), "model": "fpl", "check_in_seconds": 1,
             "settings": { "factors": 2, "triples": 4, "cohort": 1, "learning_rate": 0.1 } });
         for (key, value) in more.as_object().unwrap() {
@@ -124,7 +123,7 @@ impl Host {
         Phone { federation: federation.to_owned(), number, credential }
     }
 
-    /// The terms that a device is asked with; waits for them a moment.
+    /// The terms of the round that a device is selected for; waits for a round to open.
     pub(crate) fn terms(&self, phone: &Phone) -> Option<sottovoce_protocol::RoundTerms> {
         let start = Instant::now();
         let path = format!("/v1/federations/{}/check-in", phone.federation);
@@ -143,7 +142,7 @@ impl Host {
         None
     }
 
-    /// A device answers its round like an honest one.
+    /// A device answers its round honestly.
     pub(crate) fn answer(&self, phone: &Phone) -> Vec<u8> {
         let terms = self.terms(phone).unwrap();
         let bytes = messages::honest(&self.layout(phone), &terms);
@@ -169,8 +168,7 @@ impl Host {
         }
     }
 
-    /// All that is remembered, in memory and in the database; without when devices were heard of, and how often something
-    /// was refused.
+    /// The whole state, in memory and in the database, without the times of check-ins and the number of rejected uploads.
     pub(crate) fn state(&self) -> String {
         let mut stored = self.storage.load().unwrap();
         stored.devices.iter_mut().for_each(|device| device.seen = 0);
@@ -184,8 +182,8 @@ impl Host {
             let rounds = self.storage.rounds(federation.id, None, 1000).unwrap();
             text.push_str(&format!("{view:?}{rounds:?}"));
             self.storage
-                .updates(federation.id, view.round, &mut |device, bytes| {
-                    text.push_str(&format!("{device}:{}", blake3::hash(bytes)));
+                .updates(federation.id, view.round, &mut |sender, bytes| {
+                    text.push_str(&format!("{sender:?}:{}", blake3::hash(bytes)));
                     Ok(())
                 })
                 .unwrap();
@@ -204,7 +202,7 @@ impl Drop for Host {
     }
 }
 
-/// Who calls.
+/// The devices and tokens of the test.
 pub(crate) struct Scene {
     pub(crate) host: Host,
     /// Of `films`, has answered the open round with `sent`.
@@ -214,14 +212,14 @@ pub(crate) struct Scene {
     pub(crate) awaited: Phone,
     pub(crate) terms: sottovoce_protocol::RoundTerms,
     pub(crate) layout: sottovoce_protocol::Layout,
-    /// Of `films`, not of the cohort.
+    /// Of `films`, not in the cohort.
     pub(crate) idle: Phone,
     pub(crate) revoked: Phone,
     pub(crate) withdrawn: Phone,
     /// Of `songs`.
     pub(crate) singer: Phone,
     pub(crate) other_layout: sottovoce_protocol::Layout,
-    /// Of `done`, whose round is over; `late` was not asked into it.
+    /// Of `done`, whose round is closed; `late` was not selected for it.
     pub(crate) finished: Phone,
     pub(crate) finished_sent: Vec<u8>,
     pub(crate) late: Phone,
@@ -238,7 +236,7 @@ impl Scene {
         let host = Host::new();
         let more = json!({ "devices": 4, "row_norm": 10.0, "minimum": 2,
             "settings": { "factors": 2, "triples": 4, "cohort": 3, "learning_rate": 0.1 } });
-        host.found("films", &more);
+        host.create("films", &more);
         let enrolment = host.enrolment("films");
         let [revoked, withdrawn] = ["r", "w"].map(|key| host.phone("films", &enrolment, key));
         let path = format!("/v1/operator/federations/films/devices/{}", revoked.number);
@@ -246,15 +244,14 @@ impl Scene {
         let gone = host.call("DELETE", "/v1/federations/films/devices/me", &withdrawn.credential, b"");
         assert_eq!(gone.status, 204);
         let phones = ["a", "b", "c", "d"].map(|key| host.phone("films", &enrolment, key));
-        let (asked, idle): (Vec<Phone>, Vec<Phone>) =
-            phones.into_iter().partition(|phone| host.terms(phone).is_some());
+        let (asked, idle): (Vec<Phone>, Vec<Phone>) = phones.into_iter().partition(|phone| host.terms(phone).is_some());
         let (answered, awaited, idle) = (asked[0].clone(), asked[1].clone(), idle[0].clone());
         let sent = host.answer(&answered);
         let more = json!({ "private_models": true, "samples": true, "catalog": catalog(5),
             "criteria": [{ "name": "auc", "why": "to see whether it helps" }] });
-        host.found("songs", &more);
+        host.create("songs", &more);
         let singer = host.phone("songs", &host.enrolment("songs"), "s");
-        host.found("done", &json!({ "rounds": 1 }));
+        host.create("done", &json!({ "rounds": 1 }));
         let token = host.enrolment("done");
         let finished = host.phone("done", &token, "f");
         let finished_sent = host.answer(&finished);
@@ -262,7 +259,7 @@ impl Scene {
         let late = host.phone("done", &token, "l");
         let id = host.server.federation("films").unwrap().id;
         let enrol =
-            |uses: u64, expires| host.make(Purpose::Enrolment { federation: id, uses: Some(uses) }, expires);
+            |uses: u64, expires| host.add_token(TokenPurpose::Enrolment { federation: id, uses: Some(uses) }, expires);
         let (used_up, expired, removed) = (enrol(0, None), enrol(9, Some(1)), host.token(Role::Admin));
         let tokens = host.server.tokens(None);
         let path = format!("/v1/operator/tokens/{}", tokens.last().unwrap().id);

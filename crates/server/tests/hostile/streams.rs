@@ -1,14 +1,14 @@
-//! Callers who do not let go.
+//! Callers that hold connections.
 
 use crate::client::{Request, send};
-use crate::scene::{BODY_BYTES, Host, PATIENCE};
+use crate::scene::{BODY_BYTES, Host, TIMEOUTS};
 use serde_json::json;
 use sottovoce_server::Role;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// Whether the connection ends within a time, whatever comes before.
+/// Whether the connection ends within a time.
 fn ends_within(mut stream: TcpStream, time: Duration) -> bool {
     let (start, mut buffer) = (Instant::now(), vec![0; 4096]);
     stream.set_read_timeout(Some(time)).unwrap();
@@ -21,26 +21,25 @@ fn ends_within(mut stream: TcpStream, time: Duration) -> bool {
 }
 
 #[test]
-fn who_does_not_read_the_answer_is_hung_up_on() {
+fn closes_connections_that_do_not_read() {
     let host = Host::new();
-    // Enough requests that the answers do not fit into what systems keep of them.
+    // Enough requests that the responses do not fit into the socket buffers.
     let mut stream = TcpStream::connect(host.at).unwrap();
     let request = b"GET /openapi.json HTTP/1.1\r\nhost: t\r\n\r\n".repeat(50);
     let start = Instant::now();
     stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
     while start.elapsed() < Duration::from_secs(30) && stream.write_all(&request).is_ok() {}
     let waited = start.elapsed();
-    assert!(waited >= PATIENCE.answer && waited < Duration::from_secs(20), "{waited:?}");
+    assert!(waited >= TIMEOUTS.response && waited < Duration::from_secs(20), "{waited:?}");
 }
 
 #[test]
-fn events_end_with_the_token_that_they_were_asked_for_with() {
+fn event_stream_ends_with_its_token() {
     let host = Host::new();
     let token = host.token(Role::Observer);
     let id = host.server.tokens(None).last().unwrap().id;
     let mut stream = TcpStream::connect(host.at).unwrap();
-    let head =
-        format!("GET /v1/operator/events HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {token}\r\n\r\n");
+    let head = format!("GET /v1/operator/events HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {token}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut first = [0; 64];
     stream.read_exact(&mut first).unwrap();
@@ -62,15 +61,15 @@ fn events_end_with_the_token_that_they_were_asked_for_with() {
 }
 
 #[test]
-fn an_idle_connection_is_closed() {
+fn closes_idle_connections() {
     let host = Host::new();
     let mut stream = TcpStream::connect(host.at).unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").unwrap();
-    assert!(ends_within(stream, PATIENCE.head * 10));
+    assert!(ends_within(stream, TIMEOUTS.head * 10));
 }
 
 #[test]
-fn bodies_that_do_not_fit_into_memory_together_are_told_to_come_back() {
+fn bodies_beyond_the_budget_are_busy() {
     let host = Host::new();
     let authorization = format!("Bearer {}", host.admin);
     let length = (2 * BODY_BYTES).to_string();
@@ -78,10 +77,7 @@ fn bodies_that_do_not_fit_into_memory_together_are_told_to_come_back() {
     let half = vec![b' '; BODY_BYTES as usize + 1];
     let request = Request::head("POST", "/v1/operator/federations", &headers).then(Duration::ZERO, half);
     let answer = send(host.at, &request);
-    assert_eq!(
-        (answer.status, answer.code().as_str(), answer.header("retry-after")),
-        (503, "busy", Some("1"))
-    );
-    // Its room is free again.
-    host.found("films", &json!({}));
+    assert_eq!((answer.status, answer.code().as_str(), answer.header("retry-after")), (503, "busy", Some("1")));
+    // Its budget is released.
+    host.create("films", &json!({}));
 }

@@ -1,4 +1,4 @@
-//! One hostile request and what must come of it.
+//! A hostile request and its expected response.
 
 use crate::client::Request;
 
@@ -7,9 +7,9 @@ pub(crate) enum Expected {
     Told(u16, &'static str),
     /// An answer without a body, from below the interface.
     Bare(u16),
-    /// No answer: the server hangs up.
+    /// No response: the server closes the connection.
     HungUp,
-    /// Nothing wrong with it, and nothing changed by it.
+    /// Valid, but changes nothing.
     Fine(u16),
 }
 

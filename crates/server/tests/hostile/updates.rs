@@ -1,4 +1,4 @@
-//! Updates that are wrong, come twice, late, early or from others.
+//! Updates that are invalid, repeated, late, early or another device's.
 
 use crate::client::Request;
 use crate::messages::{self, flipped, patched};
@@ -11,10 +11,7 @@ use std::io::Write;
 const UPDATES: &str = "/v1/federations/films/rounds/0/updates";
 
 pub(crate) fn cases(scene: &Scene) -> Vec<Case> {
-    [contents(scene), repeated(scene), places(scene), wrappings(scene), refusals(scene)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [contents(scene), repeated(scene), places(scene), wrappings(scene), refusals(scene)].into_iter().flatten().collect()
 }
 
 fn contents(scene: &Scene) -> Vec<Case> {
@@ -33,17 +30,9 @@ fn contents(scene: &Scene) -> Vec<Case> {
         case("JSON", with(b"{\"update\":1}"), malformed()),
         case("zeros", with(&[0; 1000]), malformed()),
         case("a NaN", with(&messages::with_bits(layout, terms, nan)), Told(422, "not-finite")),
-        case(
-            "a signalling NaN",
-            with(&messages::with_bits(layout, terms, 0x7f80_0001)),
-            Told(422, "not-finite"),
-        ),
+        case("a signalling NaN", with(&messages::with_bits(layout, terms, 0x7f80_0001)), Told(422, "not-finite")),
         case("an infinite value", with(&messages::with_bits(layout, terms, inf)), Told(422, "not-finite")),
-        case(
-            "minus infinity",
-            with(&messages::with_bits(layout, terms, inf | 1 << 31)),
-            Told(422, "not-finite"),
-        ),
+        case("minus infinity", with(&messages::with_bits(layout, terms, inf | 1 << 31)), Told(422, "not-finite")),
         case("a version to come", with(&patched(honest.clone(), 4, 2)), malformed()),
         case("version 0", with(&patched(honest.clone(), 4, 0)), malformed()),
         case("a model instead", with(&model), malformed()),
@@ -67,26 +56,10 @@ fn contents(scene: &Scene) -> Vec<Case> {
         ),
         case("other tables", with(&messages::honest(&scene.other_layout, terms)), Told(422, "wrong-shape")),
         case("a row too large", with(&messages::with_value(layout, terms, 1e6)), Told(422, "row-too-large")),
-        case(
-            "a row much too large",
-            with(&messages::with_value(layout, terms, f32::MAX)),
-            Told(422, "row-too-large"),
-        ),
-        case(
-            "an unasked criterion",
-            with(&messages::talkative(layout, terms, false)),
-            Told(422, "wrong-encoding"),
-        ),
-        case(
-            "an unasked sample count",
-            with(&messages::talkative(layout, terms, true)),
-            Told(422, "wrong-encoding"),
-        ),
-        case(
-            "for another round inside",
-            with(&messages::for_round(layout, terms, 7)),
-            Told(422, "wrong-round"),
-        ),
+        case("a row much too large", with(&messages::with_value(layout, terms, f32::MAX)), Told(422, "row-too-large")),
+        case("an unasked criterion", with(&messages::talkative(layout, terms, false)), Told(422, "wrong-encoding")),
+        case("an unasked sample count", with(&messages::talkative(layout, terms, true)), Told(422, "wrong-encoding")),
+        case("for another round inside", with(&messages::for_round(layout, terms, 7)), Told(422, "wrong-round")),
         case(
             "for another federation inside",
             with(&messages::for_federation(layout, terms, 77)),
@@ -109,11 +82,7 @@ fn repeated(scene: &Scene) -> Vec<Case> {
         case("nonsense under the same key", by("key-1", b"x"), Told(409, "key-reused")),
         case("the same again when the round is over", late("key-1", &scene.finished_sent), Fine(200)),
         case("other bytes when the round is over", late("key-1", &changed), Told(409, "key-reused")),
-        case(
-            "another key when the round is over",
-            late("key-9", &scene.finished_sent),
-            Told(409, "duplicate"),
-        ),
+        case("another key when the round is over", late("key-9", &scene.finished_sent), Told(409, "duplicate")),
     ]
 }
 
@@ -166,38 +135,18 @@ fn wrappings(scene: &Scene) -> Vec<Case> {
     let wire = ("content-type", "application/vnd.sottovoce");
     let keyless = [("authorization", authorization.as_str()), wire];
     vec![
-        case(
-            "a gzip bomb",
-            with(&[wire, ("content-encoding", "gzip, gzip")], &bomb()),
-            Told(415, "wrong-media"),
-        ),
-        case(
-            "a packed update",
-            with(&[wire, ("content-encoding", "gzip")], &gzip(&honest)),
-            Told(415, "wrong-media"),
-        ),
+        case("a gzip bomb", with(&[wire, ("content-encoding", "gzip, gzip")], &bomb()), Told(415, "wrong-media")),
+        case("a packed update", with(&[wire, ("content-encoding", "gzip")], &gzip(&honest)), Told(415, "wrong-media")),
         case("zstd", with(&[wire, ("content-encoding", "zstd")], &honest), Told(415, "wrong-media")),
         case(
             "packed twice",
             with(&[wire, ("content-encoding", "identity"), ("content-encoding", "gzip")], &honest),
             Told(415, "wrong-media"),
         ),
-        case(
-            "an unknown coding",
-            with(&[wire, ("content-encoding", "x-bomb")], &honest),
-            Told(415, "wrong-media"),
-        ),
+        case("an unknown coding", with(&[wire, ("content-encoding", "x-bomb")], &honest), Told(415, "wrong-media")),
         case("no media type", with(&[], &honest), Told(415, "wrong-media")),
-        case(
-            "another media type",
-            with(&[("content-type", "application/json")], &honest),
-            Told(415, "wrong-media"),
-        ),
-        case(
-            "a form",
-            with(&[("content-type", "multipart/form-data; boundary=x")], &honest),
-            Told(415, "wrong-media"),
-        ),
+        case("another media type", with(&[("content-type", "application/json")], &honest), Told(415, "wrong-media")),
+        case("a form", with(&[("content-type", "multipart/form-data; boundary=x")], &honest), Told(415, "wrong-media")),
         case("no key", Request::of("POST", UPDATES, &keyless, &honest), Told(400, "bad-request")),
         case("a byte too many", with(&[wire], &vec![0; 200_000]), Told(413, "too-large")),
     ]
@@ -217,15 +166,7 @@ fn refusals(scene: &Scene) -> Vec<Case> {
         case("a refusal that is none", by(awaited, b"no"), Told(422, "malformed")),
         case("an update as a refusal", by(awaited, &update), Told(422, "malformed")),
         case("a refusal of 5 kB", by(awaited, &[0; 5000]), Told(413, "too-large")),
-        case(
-            "a refusal of another round",
-            by(awaited, &messages::refusal(federation, 3)),
-            Told(422, "wrong-round"),
-        ),
-        case(
-            "a refusal elsewhere",
-            by(awaited, &messages::refusal(federation + 7, 0)),
-            Told(422, "wrong-round"),
-        ),
+        case("a refusal of another round", by(awaited, &messages::refusal(federation, 3)), Told(422, "wrong-round")),
+        case("a refusal elsewhere", by(awaited, &messages::refusal(federation + 7, 0)), Told(422, "wrong-round")),
     ]
 }

@@ -1,10 +1,10 @@
-//! What every database must do, and what each does with bad luck.
+//! The contract of all databases, and the failures of each.
 
 mod conformance;
-mod files;
-mod model;
-mod place;
+mod database;
+mod fixtures;
 mod postgres;
 mod proxy;
-mod random;
-mod scene;
+mod random_changes;
+mod reference;
+mod sqlite_files;

@@ -1,30 +1,30 @@
-//! A way to the database that can be cut.
+//! A proxy in front of the database that loses connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What happens to the next commit.
+/// What the proxy does with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Plan {
-    /// It goes through.
+    /// Forwards it.
     Pass,
-    /// It never arrives.
+    /// Cuts the connection before it arrives.
     CutBefore,
-    /// It is made, but nobody hears of it.
+    /// Forwards it, and cuts the connection before the answer.
     CutAfter,
-    /// The same, and the database does not hear that the connection is gone.
+    /// The same, but the database does not notice the cut.
     HangAfter,
-    /// It is made, nobody hears of it, and there is no way to the database any more.
+    /// Forwards it, cuts the connection before the answer, and accepts no new one.
     CutForGood,
 }
 
-/// Stands between a server and its database.
+/// A proxy between a server and its database.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     plan: Arc<Mutex<Plan>>,
-    /// Kept open, so that the other side does not notice.
+    /// Connections left open, so that the database does not notice.
     _hanging: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -52,12 +52,7 @@ impl Proxy {
     }
 }
 
-fn pass(
-    client: &TcpStream,
-    server: &TcpStream,
-    plan: &Arc<Mutex<Plan>>,
-    hanging: &Arc<Mutex<Vec<TcpStream>>>,
-) {
+fn pass(client: &TcpStream, server: &TcpStream, plan: &Arc<Mutex<Plan>>, hanging: &Arc<Mutex<Vec<TcpStream>>>) {
     let (from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
     let swallow = Arc::new(Mutex::new(false));
     let swallow_there = swallow.clone();
@@ -92,7 +87,7 @@ fn pass(
     });
 }
 
-/// Until one side ends, or something is held back.
+/// Forwards until one side ends, or `allow` returns false.
 fn forward(mut from: TcpStream, mut to: TcpStream, mut allow: impl FnMut(&[u8], &mut TcpStream) -> bool) {
     let mut bytes = [0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut bytes) {

@@ -1,11 +1,12 @@
-//! A server in this process, on a folder that outlives it, and people who answer its rounds.
+//! A server in this process, in a folder that outlives it, and devices that answer its rounds.
 
 use sottovoce_core::Rng;
-use sottovoce_protocol::{DisclosureSeeds, Ledger, RowOrigin, Policy, RoundTerms, Trained, codec};
-use sottovoce_server::clerk::{Clerk, Watch};
+use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, RowOrigin, Trained, codec};
+use sottovoce_server::commit_queue::{CommitObserver, CommitQueue};
+use sottovoce_server::federation::catalog::CheckedCatalog;
 use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
-use sottovoce_server::storage::{self, Purpose, Storage, Stored};
-use sottovoce_server::versions::Versions;
+use sottovoce_server::storage::{self, Storage, Stored, TokenPurpose};
+use sottovoce_server::versions::VersionStore;
 use sottovoce_server::{Server, now};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,21 +16,21 @@ use tokio::runtime::Runtime;
 pub(crate) const NAME: &str = "town";
 const ITEMS: usize = 6;
 
-struct Unwatched;
+struct Unobserved;
 
-impl Watch for Unwatched {
+impl CommitObserver for Unobserved {
     fn committed(&self, _: usize, _: Duration) {}
 }
 
 /// A running server.
 pub(crate) struct Host {
     server: Arc<Server>,
-    clerk: Clerk,
+    queue: CommitQueue,
     runtime: Runtime,
 }
 
-/// Opens the record of a folder, once the server that had it is gone.
-pub(crate) fn record(folder: &Path) -> Arc<dyn Storage> {
+/// Opens the database of a folder, once the server that used it has ended.
+pub(crate) fn database(folder: &Path) -> Arc<dyn Storage> {
     let url = format!("sqlite:{}", folder.join("server.sqlite").display());
     let start = Instant::now();
     loop {
@@ -44,18 +45,11 @@ pub(crate) fn record(folder: &Path) -> Arc<dyn Storage> {
 pub(crate) fn config(rounds: u64, unlearn: Unlearn) -> FederationConfig {
     let settings = serde_json::from_str(r#"{"factors": 2}"#).unwrap();
     let rounds = Some(rounds);
-    FederationConfig {
-        devices: 2,
-        keep_versions: 3,
-        settings,
-        rounds,
-        unlearn,
-        ..FederationConfig::of("fcf")
-    }
+    FederationConfig { devices: 2, keep_versions: 3, settings, rounds, unlearn, ..FederationConfig::new("fcf") }
 }
 
-/// Something must become true soon.
-pub(crate) fn soon(what: &str, mut holds: impl FnMut() -> bool) {
+/// Waits until a condition holds.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(60), "{what}");
@@ -70,30 +64,30 @@ pub(crate) fn runtime() -> Runtime {
 impl Host {
     pub(crate) fn open(folder: &Path) -> Self {
         let runtime = runtime();
-        Self::open_on(folder, record(folder), runtime)
+        Self::open_on(folder, database(folder), runtime)
     }
 
-    /// The same on a record of one's own.
+    /// Opens a server on this database.
     pub(crate) fn open_on(folder: &Path, storage: Arc<dyn Storage>, runtime: Runtime) -> Self {
-        let clerk = Clerk::start(Arc::clone(&storage), Arc::new(Unwatched)).unwrap();
-        let versions = Versions::open(&folder.join("models").display().to_string()).unwrap();
+        let queue = CommitQueue::start(Arc::clone(&storage), Arc::new(Unobserved)).unwrap();
+        let versions = VersionStore::open(&folder.join("models").display().to_string()).unwrap();
         let uploads = Some(folder.join("uploads"));
-        let server = runtime.block_on(Server::open_with_uploads(storage, versions, uploads)).unwrap();
-        Self { server, clerk, runtime }
+        let server = runtime.block_on(Server::open(storage, versions, uploads)).unwrap();
+        Self { server, queue, runtime }
     }
 
-    /// Ends without a word, as a kill would: nothing is written on the way.
+    /// Ends like a killed process: nothing is stored on the way.
     pub(crate) fn kill(self) {
         self.server.stop();
-        let Self { server, clerk, runtime } = self;
-        drop((server, clerk));
+        let Self { server, queue, runtime } = self;
+        drop((server, queue));
         runtime.shutdown_timeout(Duration::from_secs(5));
     }
 
-    pub(crate) fn found(&self, config: FederationConfig) {
+    pub(crate) fn create(&self, config: FederationConfig) {
         let lines = (0..ITEMS).map(|number| format!("i{number}\tTitle\t\n"));
         let catalog = std::iter::once("item\ttitle\tcategories\n".to_owned()).chain(lines).collect();
-        self.runtime.block_on(self.server.found(NAME, config, catalog)).unwrap();
+        self.runtime.block_on(self.server.create_federation(NAME, config, catalog)).unwrap();
     }
 
     pub(crate) fn federation(&self) -> Arc<Federation> {
@@ -104,10 +98,10 @@ impl Host {
         self.federation().public().digest
     }
 
-    /// Lets somebody in; their device's number.
+    /// Enrols a device; returns its number.
     pub(crate) fn enrol(&self, key: &str) -> u32 {
         let federation = self.federation();
-        let purpose = Purpose::Enrolment { federation: federation.id, uses: None };
+        let purpose = TokenPurpose::Enrolment { federation: federation.id, uses: None };
         let (token, _) = self.runtime.block_on(self.server.add_token(purpose, "", None)).unwrap();
         self.runtime.block_on(self.server.enrol(&federation, &token, key)).unwrap().device
     }
@@ -116,40 +110,41 @@ impl Host {
         self.runtime.block_on(self.server.withdraw(&self.federation(), device)).unwrap();
     }
 
-    /// A round with these people, each by a device and their own number; the version that it leads to.
+    /// Holds a round with these devices, each with the number of its person; returns the digest of its version.
     pub(crate) fn round(&self, people: &[(u32, u32)]) -> String {
         let federation = self.federation();
         let before = federation.public().version;
         self.answer(people);
-        soon("the round leads to a version", || federation.public().version > before);
+        wait_until("the round produces a version", || federation.public().version > before);
         self.digest()
     }
 
-    /// These people answer the round under way.
+    /// These devices answer the open round.
     pub(crate) fn answer(&self, people: &[(u32, u32)]) {
         let federation = self.federation();
         for &(device, person) in people {
-            let mut asked = None;
-            soon("the device is asked", || {
-                asked = match federation.check_in(device, now()) {
-                    CheckIn::Asked { terms, .. } => Some(terms),
+            let mut selected = None;
+            wait_until("the device is selected", || {
+                selected = match federation.check_in(device, now()) {
+                    CheckIn::Selected { terms, .. } => Some(terms),
                     CheckIn::Later { .. } => None,
                 };
-                asked.is_some()
+                selected.is_some()
             });
-            let terms = codec::decode_terms(&asked.unwrap()).unwrap();
+            let terms = codec::decode_terms(&selected.unwrap()).unwrap();
             let bytes = update(person, &terms);
-            let sent =
-                federation.take_update(&self.clerk, (device, terms.round.0), "key", bytes.into(), now());
+            let from = (device, terms.round.0);
+            let sent = federation.receive_update(&self.queue, from, "key", bytes.into(), now());
             self.runtime.block_on(sent).unwrap();
         }
     }
 }
 
-/// What somebody proposes, the same in every round.
+/// The update of a person, the same in every round.
 fn update(person: u32, terms: &RoundTerms) -> Vec<u8> {
-    let shape = sottovoce_models::learner::learner(&terms.model, None).unwrap().layout(ITEMS).unwrap();
-    let mut trained = Trained::new(&shape);
+    let catalog = CheckedCatalog { items: ITEMS, facts: None };
+    let hosted = config(1, Unlearn::None).host(0, &catalog).unwrap();
+    let mut trained = Trained::new(hosted.coordinator.layout());
     let value = 0.1 + person as f32;
     trained.push_row(0, person, RowOrigin::Other).unwrap().fill(value);
     trained.push_row(0, person + 1, RowOrigin::Other).unwrap().fill(-value);
@@ -161,17 +156,16 @@ fn update(person: u32, terms: &RoundTerms) -> Vec<u8> {
     bytes
 }
 
-/// Numbers of the versions that a record has.
+/// Numbers of the versions in a database.
 pub(crate) fn versions(stored: &Stored) -> Vec<u64> {
     stored.versions.iter().map(|version| version.version).collect()
 }
 
-/// Numbers of the versions whose objects lie in a folder.
+/// Numbers of the versions whose objects are in a folder.
 pub(crate) fn objects(folder: &Path) -> Vec<u64> {
     let files = std::fs::read_dir(folder.join("models/federations/0")).unwrap();
     let number = |name: &str| name.strip_suffix(".safetensors")?.parse().ok();
-    let mut numbers: Vec<u64> =
-        files.filter_map(|file| number(file.unwrap().file_name().to_str()?)).collect();
+    let mut numbers: Vec<u64> = files.filter_map(|file| number(file.unwrap().file_name().to_str()?)).collect();
     numbers.sort_unstable();
     numbers
 }

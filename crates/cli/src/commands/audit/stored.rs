@@ -1,19 +1,19 @@
-//! The same of uploads that a server kept.
+//! `audit --uploads`: attacks on uploads that a server retained.
 
-use super::{Audited, Bytes, Outcome, rounds, tell};
+use super::{Audited, Bytes, Outcome, finish, rounds};
 use crate::args::{Audit, Common};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use anyhow::{Context, Result, bail};
-use sottovoce_audit::{Subjects, Surface, Witness};
+use sottovoce_audit::{CuriousServer, ExposedTables, Subjects};
 use sottovoce_core::{Histories, Names};
-use sottovoce_experiment::trial::Prepared;
+use sottovoce_experiment::prepare::Prepared;
 use sottovoce_federation::StoredUploads;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// Devices that can be told apart; servers number them in the order of enrolment.
+/// Highest device number; servers number devices in the order of enrolment.
 const MOST_DEVICES: u32 = 100_000_000;
 
 /// Audits the uploads of a folder against the histories of the data.
@@ -22,8 +22,8 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     let uploads = StoredUploads::open(folder)?;
     let data = from_arguments(&args.data, &args.preparing, common)?;
     let spec = &uploads.terms().model;
-    let surface = Surface::of(&spec.name, data.parts.catalog.facts.as_ref())
-        .map_err(|error| Usage(error.to_string()))?;
+    let surface =
+        ExposedTables::of(&spec.name, data.parts.catalog.facts.as_ref()).map_err(|error| Usage(error.to_string()))?;
     check_catalog(&uploads, &data, &surface)?;
     let owners = args.devices.as_deref().map(|path| owners(path, &data.parts.users)).transpose()?;
     let by_device = |histories: &Histories| match &owners {
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
     let (train, test) = (by_device(&data.parts.train)?, by_device(&data.parts.test)?);
     let subjects = Subjects::draw(&train, Some(&test), args.people as usize, common.seed);
     let people = subjects.devices().len();
-    let witness = Witness::new(surface, subjects, args.view, rounds(args));
+    let witness = CuriousServer::new(surface, subjects, args.view, rounds(args));
     uploads.replay(&witness)?;
     let base = Audited {
         settings: spec.settings.clone(),
@@ -56,17 +56,15 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
         base: &base,
         sweeps: &[],
     };
-    tell(args, common, &data, &outcome)
+    finish(args, common, &data, &outcome)
 }
 
-fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &Surface) -> Result<()> {
-    let (rows, catalog) = (surface.height(&uploads.model().parameters), &data.parts.catalog);
-    let facts = catalog.facts.as_ref().filter(|_| surface.is_of_features());
+fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &ExposedTables) -> Result<()> {
+    let (rows, catalog) = (surface.rows(&uploads.model().parameters), &data.parts.catalog);
+    let facts = catalog.facts.as_ref().filter(|_| surface.are_features());
     let expected = facts.map_or(catalog.len(), |facts| facts.features());
     if rows != expected {
-        bail!(
-            "the uploads are of a model with {rows} rows, the data have {expected}: is it the same catalog?"
-        );
+        bail!("the uploads are of a model with {rows} rows, the data has {expected}: is it the same catalog?");
     }
     Ok(())
 }
@@ -86,7 +84,7 @@ fn owners(path: &Path, users: &Names) -> Result<Vec<Option<u32>>> {
             owners.resize(device as usize + 1, None);
         }
         if owners[device as usize].replace(user).is_some() {
-            return Err(wrong(&format!("device {device} comes twice")).into());
+            return Err(wrong(&format!("device {device} appears twice")).into());
         }
     }
     Ok(owners)

@@ -1,20 +1,20 @@
 //! Many devices that each train a small network: time, what a second thread adds, and memory by the cohort's size.
 
-use super::Figure;
 use super::work::Workbench;
+use super::{Figure, median};
 use crate::measure::{cpu_seconds, peak_rss_bytes};
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::{
-    Cohort, Counting, Disclosure, Federation, Guard, InProcess, Mean, Over, Plan, Population, Setup, Weighing,
+    Aggregation, Cohort, Disclosure, Federation, Population, RobustAggregator, Schedule, Setup, SimulatedDevices,
+    Weighting,
 };
-use sottovoce_models::{DevicePart, Lesson, Task};
+use sottovoce_models::federated::{DynClient, Mean, MeanOver};
+use sottovoce_models::{ClientModel, TrainInput, TrainStats};
 use sottovoce_neural::losses::bce_with_logits_sparse;
 use sottovoce_neural::{Activation, Arena, Arithmetic, Layout, Linear, NeuralError, Sgd, SparseRows};
-use sottovoce_protocol::{
-    Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding,
-};
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding};
 use std::time::Instant;
 
 const DEVICES: usize = 100_000;
@@ -64,7 +64,7 @@ impl Network {
     }
 }
 
-impl DevicePart for Network {
+impl ClientModel for Network {
     type Scratch = Option<Memory>;
     type Prepared = ();
 
@@ -80,30 +80,30 @@ impl DevicePart for Network {
         0
     }
 
-    fn start(&self, _: &mut [f32], _: &mut Rng) {}
+    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
 
     fn train(
         &self,
-        task: Task<'_>,
+        input: TrainInput<'_>,
         memory: &mut Option<Memory>,
         _: &mut Rng,
         into: &mut Trained,
-    ) -> Result<Lesson, UpdateError> {
-        let (Some(memory), [given]) = (memory, task.shared.tables()) else { return Ok(Lesson::default()) };
+    ) -> Result<TrainStats, UpdateError> {
+        let (Some(memory), [given]) = (memory, input.shared.tables()) else { return Ok(TrainStats::default()) };
         let (expected, found) = (self.layout.len(), given.values().len());
-        let wrong = |_: NeuralError| UpdateError::Values { table: 0, found, expected };
+        let wrong = |_: NeuralError| UpdateError::Values(0, found, expected);
         memory.parameters.clear();
         memory.parameters.extend_from_slice(given.values());
         let mut loss = 0.0;
         for _ in 0..STEPS {
-            loss += self.step(task.history, memory).map_err(wrong)?;
+            loss += self.step(input.history, memory).map_err(wrong)?;
         }
         for (now, given) in memory.parameters.iter_mut().zip(given.values()) {
             *now -= given;
         }
         into.copy_whole(0, &memory.parameters)?;
-        into.set_samples(task.history.len() as u64);
-        Ok(Lesson { samples: STEPS as u64, loss })
+        into.set_samples(input.history.len() as u64);
+        Ok(TrainStats { samples: STEPS as u64, loss })
     }
 
     fn score(&self, _: &Parameters, _: &[f32], _: &[u32], into: &mut [f32]) {
@@ -111,7 +111,7 @@ impl DevicePart for Network {
     }
 }
 
-fn federation(seed: u64, cohort: usize) -> Result<Federation<InProcess<Network>>> {
+fn federation(seed: u64, cohort: usize) -> Result<Federation> {
     let (rng, network) = (Rng::new(seed), Network::new()?);
     let mut draw = rng.stream("histories", 0);
     let mut history = || {
@@ -127,20 +127,20 @@ fn federation(seed: u64, cohort: usize) -> Result<Federation<InProcess<Network>>
     let shape = Shape::new("network", 1, values.len() as u32, Keyed::Dense);
     let start = Parameters::new(vec![Table::new(shape, values)?])?;
     let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
-    let fleet = InProcess::new(network, histories, start.layout(), disclosure, &rng);
+    let devices = SimulatedDevices::new(DynClient::new(network), histories, start.layout(), disclosure, &rng);
     let setup = Setup {
-        strategy: Box::new(Mean { rate: 1.0, over: Over::All }),
-        plan: Plan { cohort: Cohort::Count(cohort), triples: 1, rounds: 1 },
+        strategy: Box::new(Mean { learning_rate: 1.0, over: MeanOver::All }),
+        schedule: Schedule { cohort: Cohort::Count(cohort), triples: 1, rounds: 1 },
         population,
         start,
         model: ModelSpec { name: "network".to_owned(), settings: Default::default() },
         values: ValueEncoding::F32,
         samples: true,
         criteria: Vec::new(),
-        guessing_loss: 1.0,
+        baseline_loss: 1.0,
     };
-    let counting = Counting::new(Guard::None, Weighing::Samples)?;
-    Ok(Federation::new(fleet, setup, rng).counting(counting))
+    let aggregation = Aggregation::new(RobustAggregator::None, Weighting::Samples)?;
+    Ok(Federation::new(devices, setup, rng).with_aggregation(aggregation))
 }
 
 /// A round of so many devices on so many threads: seconds by the clock, seconds of all cores.
@@ -154,21 +154,17 @@ fn round(seed: u64, cohort: usize, threads: usize) -> Result<(f64, f64)> {
 
 /// FedAvg, weighed by samples, over devices that make five local steps each.
 pub(super) fn dense_fleet(bench: &Workbench) -> Result<Vec<Figure>> {
-    let seed = bench.seed();
+    let seed = bench.seed;
     round(seed, FEW, 2)?;
     let few = peak_rss_bytes();
     let (mut one, mut two, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         let (clock, seconds) = round(seed, DEVICES, 1)?;
         one.push(clock);
         cpu.push(seconds);
         two.push(round(seed, DEVICES, 2)?.0);
     }
     let more = few.zip(peak_rss_bytes()).map(|(few, all)| (all - few) as f64 / 1e6);
-    let median = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
     let (one, two, cpu) = (median(one), median(two), median(cpu));
     let what = format!("{DEVICES} devices, {STEPS} steps each on 49,614 parameters, one round");
     let mut figures = vec![

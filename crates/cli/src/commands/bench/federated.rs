@@ -1,17 +1,16 @@
-//! Federated work: FPL's ways to cut an epoch, and a fleet whose devices have next to nothing to do.
+//! Federated training: FPL's configurations, and a fleet whose devices do nearly nothing.
 
 use super::work::{FACTORS, Workbench};
-use super::{Figure, Peer};
+use super::{Figure, median};
 use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
-use sottovoce_federation::{Cohort, Disclosure, Federation, InProcess, Plan, Population, Setup, Sum};
+use sottovoce_federation::{Cohort, Disclosure, Federation, Population, Schedule, Setup, SimulatedDevices};
+use sottovoce_models::federated::{DynClient, Sum};
 use sottovoce_models::settings::Value;
-use sottovoce_models::{DevicePart, Lesson, Task};
-use sottovoce_protocol::{
-    Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding,
-};
+use sottovoce_models::{ClientModel, TrainInput, TrainStats};
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding};
 use std::time::Instant;
 
 /// Epochs of pFPL+; what comes before the first is a small part of them.
@@ -23,20 +22,16 @@ const RATE: f64 = 0.005;
 
 /// FPL: triples of pFPL+, rounds of sFPL, and what a second thread adds.
 pub(super) fn fpl(bench: &Workbench) -> Result<Vec<Figure>> {
-    let (seconds, trained, answer) = bench
-        .measure(|| bench.train("fpl", &settings("pfpl+", EPOCHS)), Some(("implicit-bpr", PEER_EPOCHS)))?;
+    let (seconds, trained, answer) =
+        bench.measure(|| bench.train("fpl", &settings("pfpl+", EPOCHS)), Some(("implicit-bpr", PEER_EPOCHS)))?;
     let speed = trained.summary.triples as f64 / seconds / 1e6;
-    let peer = answer.map(|answer| {
-        let value = answer.triples_per_cpu_s / 1e6;
-        Peer { name: answer.peer, value, ratio: speed / value }
-    });
+    let peer = answer.map(|a| a.compare(a.triples_per_cpu_s / 1e6, speed / (a.triples_per_cpu_s / 1e6)));
     let what = format!("pFPL+, {FACTORS} factors, {EPOCHS} epochs");
-    let all =
-        Figure::new("fpl", what, speed, "million triples per CPU-second").bound("at least 5 x").peer(peer);
+    let all = Figure::new("fpl", what, speed, "million triples per CPU-second").bound("at least 5 x").peer(peer);
     let (seconds, trained, _) = bench.measure(|| bench.train("fpl", &settings("sfpl", 1)), None)?;
     let rounds = trained.summary.turnout.rounds as f64 / seconds / 1e6;
-    let one = Figure::new("fpl", "sFPL, one triple a round", rounds, "million rounds per CPU-second")
-        .bound("at least 1");
+    let one =
+        Figure::new("fpl", "sFPL, one triple a round", rounds, "million rounds per CPU-second").bound("at least 1");
     Ok(vec![all, one, threads(bench)?])
 }
 
@@ -56,17 +51,14 @@ fn threads(bench: &Workbench) -> Result<Figure> {
     let [one, two] = pools.map(|pool| pool.context("starting threads"));
     let pools = [one?, two?];
     let mut seconds = [const { Vec::new() }; 2];
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         for (pool, seconds) in pools.iter().zip(&mut seconds) {
             let started = Instant::now();
             pool.install(|| bench.train("fpl", &settings("pfpl+", EPOCHS)))?;
             seconds.push(started.elapsed().as_secs_f64());
         }
     }
-    let [one, two] = seconds.map(|mut seconds| {
-        seconds.sort_by(f64::total_cmp);
-        seconds[seconds.len() / 2]
-    });
+    let [one, two] = seconds.map(median);
     let what = format!("pFPL+ on two threads against one, of {cores} cores");
     let bound = if cores > 1 { "at least 1.7" } else { "at least 1.7, on two cores" };
     Ok(Figure::new("fpl", what, one / two, "times as fast by the clock").bound(bound))
@@ -82,7 +74,7 @@ struct Trivial {
     update: Vec<f32>,
 }
 
-impl DevicePart for Trivial {
+impl ClientModel for Trivial {
     type Scratch = ();
     type Prepared = ();
 
@@ -94,18 +86,18 @@ impl DevicePart for Trivial {
         0
     }
 
-    fn start(&self, _: &mut [f32], _: &mut Rng) {}
+    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
 
     fn train(
         &self,
-        _: Task<'_>,
+        _: TrainInput<'_>,
         (): &mut (),
         _: &mut Rng,
         into: &mut Trained,
-    ) -> Result<Lesson, UpdateError> {
+    ) -> Result<TrainStats, UpdateError> {
         into.copy_whole(0, &self.update)?;
         into.set_samples(1);
-        Ok(Lesson { samples: 1, loss: 0.0 })
+        Ok(TrainStats { samples: 1, loss: 0.0 })
     }
 
     fn score(&self, _: &Parameters, _: &[f32], _: &[u32], into: &mut [f32]) {
@@ -115,23 +107,22 @@ impl DevicePart for Trivial {
 
 /// A round with everything but training: policy, disclosure, ledger, delivery, the sum and the server's step.
 pub(super) fn fleet(bench: &Workbench) -> Result<Vec<Figure>> {
-    let mut federation = trivial_federation(bench.seed())?;
+    let mut federation = trivial_federation(bench.seed)?;
     // Buffers grow in the first rounds.
     federation.epoch()?;
     let mut seconds = Vec::new();
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         let before = cpu_seconds();
         let report = federation.epoch()?;
-        seconds.push((cpu_seconds() - before) / report.attendance.received() as f64);
+        seconds.push((cpu_seconds() - before) / report.participation.received() as f64);
     }
-    seconds.sort_by(f64::total_cmp);
-    let speed = 1.0 / seconds[seconds.len() / 2];
+    let speed = 1.0 / median(seconds);
     let what = format!("rounds of {DEVICES} devices that each send {VALUES} values");
     let bound = "at least 48000: 10 x pfl-research 0.6";
     Ok(vec![Figure::new("fleet", what, speed, "devices per CPU-second").bound(bound)])
 }
 
-fn trivial_federation(seed: u64) -> Result<Federation<InProcess<Trivial>>> {
+fn trivial_federation(seed: u64) -> Result<Federation> {
     let rng = Rng::new(seed);
     let mut update = vec![0.0; VALUES];
     rng.stream("update", 0).fill_normal(1e-6, &mut update);
@@ -141,17 +132,18 @@ fn trivial_federation(seed: u64) -> Result<Federation<InProcess<Trivial>>> {
     let shape = Shape::new("weights", 100, (VALUES / 100) as u32, Keyed::Dense);
     let start = Parameters::new(vec![Table::zeros(shape)?])?;
     let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
-    let fleet = InProcess::new(Trivial { update }, histories, start.layout(), disclosure, &rng);
+    let devices =
+        SimulatedDevices::new(DynClient::new(Trivial { update }), histories, start.layout(), disclosure, &rng);
     let setup = Setup {
-        strategy: Box::new(Sum { rate: 1.0 }),
-        plan: Plan { cohort: Cohort::All, triples: 1, rounds: ROUNDS },
+        strategy: Box::new(Sum { learning_rate: 1.0 }),
+        schedule: Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS },
         population,
         start,
         model: ModelSpec { name: "trivial".to_owned(), settings: Default::default() },
         values: ValueEncoding::F32,
         samples: false,
         criteria: Vec::new(),
-        guessing_loss: 1.0,
+        baseline_loss: 1.0,
     };
-    Ok(Federation::new(fleet, setup, rng))
+    Ok(Federation::new(devices, setup, rng))
 }

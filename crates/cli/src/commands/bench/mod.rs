@@ -1,4 +1,4 @@
-//! `bench`: speed and memory of the hot paths, as ratios to a peer where one is at hand.
+//! `bench`: speed and memory of the hot paths, as ratios to a peer program where there is one.
 //!
 //! CPU seconds, not wall time: they hold better on a busy machine. Ours and the peer's runs alternate and medians are
 //! compared, so that both see the same machine.
@@ -32,7 +32,7 @@ struct Figure {
     peer: Option<Peer>,
 }
 
-/// The same work done by somebody else.
+/// The same work by a peer program.
 #[derive(Clone, Debug, Serialize)]
 struct Peer {
     name: String,
@@ -104,8 +104,7 @@ fn choose(names: &[String]) -> Result<Vec<(&'static str, Job)>> {
 fn find(name: &str) -> Result<(&'static str, Job)> {
     let known = || BENCHES.iter().map(|(name, _)| *name);
     BENCHES.iter().find(|(candidate, _)| *candidate == name).copied().ok_or_else(|| {
-        let near =
-            nearest(name, known()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+        let near = nearest(name, known()).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
         let all: Vec<_> = known().collect();
         Usage(format!("there is no benchmark `{name}`{near}; benchmarks are: {}", all.join(", "))).into()
     })
@@ -115,14 +114,7 @@ fn table(figures: &[Figure]) -> String {
     let width = figures.iter().map(|figure| figure.what.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for figure in figures {
-        let _ = write!(
-            text,
-            "{:11} {:width$}  {:>9} {}",
-            figure.name,
-            figure.what,
-            short(figure.value),
-            figure.unit
-        );
+        let _ = write!(text, "{:11} {:width$}  {:>9} {}", figure.name, figure.what, short(figure.value), figure.unit);
         if let Some(peer) = &figure.peer {
             let _ = write!(text, "   {}: {} ({:.1} x)", peer.name, short(peer.value), peer.ratio);
         }
@@ -132,6 +124,11 @@ fn table(figures: &[Figure]) -> String {
         text.push('\n');
     }
     text
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Three to four significant digits.
@@ -149,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_benchmark_is_named_with_the_nearest() {
+    fn suggests_the_nearest_benchmark() {
         let error = choose(&["evalute".to_owned()]).unwrap_err();
         assert!(output::is_usage(&error));
         assert!(error.to_string().contains("did you mean `evaluate`?"), "{error}");

@@ -1,17 +1,17 @@
-//! Neural work: a step of the reference model, and epochs of MultiVAE, beside PyTorch's.
+//! Neural networks: a step of the reference model, and epochs of MultiVAE, next to PyTorch's.
 
 use super::work::Workbench;
-use super::{Figure, Peer};
+use super::{Figure, Peer, median};
 use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::Rng;
 use sottovoce_models::settings::Value;
-use sottovoce_neural::reference::{INTERESTS, PAGE, PAGES, Reference};
 use sottovoce_neural::{Arithmetic, SparseRows};
+use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
 use std::time::Instant;
 
-/// Steps of the reference model: one sample as on a device, and a batch as in one place.
+/// Steps of the reference model: one sample as on a device, and a batch as in centralised training.
 pub(super) fn step(bench: &Workbench) -> Result<Vec<Figure>> {
     [(1, Arithmetic::Portable), (64, Arithmetic::Machine)]
         .into_iter()
@@ -21,17 +21,13 @@ pub(super) fn step(bench: &Workbench) -> Result<Vec<Figure>> {
 
 fn step_of(bench: &Workbench, rows: usize, arithmetic: Arithmetic) -> Result<Figure> {
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
-    for _ in 0..bench.repeats() {
-        ours.push(time_steps(rows, arithmetic, bench.seed())?);
+    for _ in 0..bench.repeats {
+        ours.push(time_steps(rows, arithmetic, bench.seed)?);
         peers.extend(bench.ask("torch-step", false, &[("batch", rows), ("threads", 1)])?);
     }
     let value = median(ours);
     peers.sort_by(|a, b| a.cpu_us_per_step.total_cmp(&b.cpu_us_per_step));
-    let peer = peers.get(peers.len() / 2).map(|answer| Peer {
-        name: answer.peer.clone(),
-        value: answer.cpu_us_per_step,
-        ratio: answer.cpu_us_per_step / value,
-    });
+    let peer = peers.get(peers.len() / 2).map(|a| a.compare(a.cpu_us_per_step, a.cpu_us_per_step / value));
     let what = format!("reference step, 66,743 parameters, batch {rows}, {arithmetic:?}");
     let figure = Figure::new("neural-step", what, value, "CPU-microseconds").peer(peer);
     Ok(if rows == 1 { figure.bound("at most 40 to 55, at least 10 x") } else { figure })
@@ -66,11 +62,6 @@ fn samples(rows: usize, rng: &mut Rng) -> (Vec<usize>, Vec<u32>, Vec<f32>) {
     (starts, columns, pages)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 /// Epochs of a measured MultiVAE.
 const EPOCHS: usize = 3;
 
@@ -83,14 +74,12 @@ fn epochs(bench: &Workbench, threads: usize) -> Result<Figure> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().context("starting threads")?;
     let settings = [("epochs", Value::Integer(EPOCHS as i64))];
     let (mut ours, mut peers, mut name) = (Vec::new(), Vec::new(), String::new());
-    for _ in 0..bench.repeats() {
+    for _ in 0..bench.repeats {
         let (started, before) = (Instant::now(), cpu_seconds());
         pool.install(|| bench.train("multivae", &settings))?;
         let seconds = if threads == 1 { cpu_seconds() - before } else { started.elapsed().as_secs_f64() };
         ours.push(seconds / EPOCHS as f64);
-        if let Some(answer) =
-            bench.ask("torch-multivae", true, &[("epochs", EPOCHS), ("threads", threads)])?
-        {
+        if let Some(answer) = bench.ask("torch-multivae", true, &[("epochs", EPOCHS), ("threads", threads)])? {
             peers.push(if threads == 1 { answer.cpu_s_per_epoch } else { answer.wall_s_per_epoch });
             name = answer.peer;
         }

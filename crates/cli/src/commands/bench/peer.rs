@@ -1,5 +1,6 @@
-//! Runs somebody else's program on the same work.
+//! Runs a peer program on the same work.
 
+use super::Peer;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::path::Path;
@@ -21,13 +22,15 @@ pub(super) struct Answer {
     pub(super) ndcg: f64,
 }
 
+impl Answer {
+    /// The peer's figure next to ours.
+    pub(super) fn compare(&self, value: f64, ratio: f64) -> Peer {
+        Peer { name: self.peer.clone(), value, ratio }
+    }
+}
+
 /// Calls `command PEER FILE --key value ...`; without the file where the peer needs none.
-pub(super) fn call(
-    command: &str,
-    peer: &str,
-    file: Option<&Path>,
-    options: &[(&str, usize)],
-) -> Result<Answer> {
+pub(super) fn call(command: &str, peer: &str, file: Option<&Path>, options: &[(&str, usize)]) -> Result<Answer> {
     let options: String = options.iter().map(|(key, value)| format!(" --{key} {value}")).collect();
     let line = format!("{command} {peer} \"$@\"{options}");
     let done = Command::new("sh")
@@ -40,6 +43,5 @@ pub(super) fn call(
     }
     let text = String::from_utf8_lossy(&done.stdout);
     let last = text.lines().last().unwrap_or_default();
-    serde_json::from_str(last)
-        .with_context(|| format!("the peer {peer} printed `{last}`, not one line of JSON"))
+    serde_json::from_str(last).with_context(|| format!("the peer {peer} printed `{last}`, not one line of JSON"))
 }

@@ -4,8 +4,9 @@ use super::Figure;
 use super::work::Workbench;
 use crate::measure::cpu_seconds;
 use anyhow::Result;
+use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, Noise as _};
-use sottovoce_privacy::{SecureRng, he, secagg};
+use sottovoce_testing::{he_cost, secagg_cost};
 
 /// Values of an update.
 const VALUES: u32 = 100_000;
@@ -19,13 +20,11 @@ pub(super) fn secagg(bench: &Workbench) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let plain = COHORTS.map(|devices| (devices, false));
     for (devices, signed) in plain.into_iter().chain([(COHORTS[0], true)]) {
-        let found = secagg::trial((devices, VALUES), DROPOUT, signed, seed(bench), &cpu_seconds)?;
+        let found = secagg_cost::measure((devices, VALUES), DROPOUT, signed, seed(bench), &cpu_seconds)?;
         let known = if signed { " with identities" } else { "" };
         let what = |rest: &str| format!("{devices} devices{known} x {VALUES} values, {}", rest);
-        let neighbours =
-            format!("{} neighbours, {} needed", found.parameters.neighbours, found.parameters.threshold);
-        let slowest =
-            Figure::new("secagg", what(&format!("a device ({neighbours})")), found.device_seconds.0, "CPU s");
+        let neighbours = format!("{} neighbours, {} needed", found.parameters.neighbours, found.parameters.threshold);
+        let slowest = Figure::new("secagg", what(&format!("a device ({neighbours})")), found.device_seconds.0, "CPU s");
         let bytes = Figure::new("secagg", what("bytes both ways"), found.expansion(), "x plain");
         let bounded = devices == COHORTS[0];
         figures.push(if bounded { slowest.bound("under 0.2") } else { slowest });
@@ -41,16 +40,13 @@ const ENCRYPTED: usize = 50_000;
 
 /// Both schemes; sums are checked.
 pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
-    let found = he::trial(CLIENTS, ENCRYPTED, seed(bench), &cpu_seconds)?;
+    let found = he_cost::measure(CLIENTS, ENCRYPTED, seed(bench), &cpu_seconds)?;
     let mut figures = Vec::new();
     for (name, scheme) in [("BFV", found.bfv), ("CKKS-style", found.ckks)] {
-        let what =
-            |rest: &str| format!("{name}, N = {}, {} bits: {rest}", scheme.degree, scheme.modulus_bits);
+        let what = |rest: &str| format!("{name}, N = {}, {} bits: {rest}", scheme.degree, scheme.modulus_bits);
         let sealing = what(&format!("a client, {ENCRYPTED} values"));
         figures.push(Figure::new("he", sealing, 1000.0 * scheme.seal_seconds.1, "CPU ms").bound("under 20"));
-        figures.push(
-            Figure::new("he", what("bytes a value"), scheme.bytes_per_value, "bytes").bound("under 20"),
-        );
+        figures.push(Figure::new("he", what("bytes a value"), scheme.bytes_per_value, "bytes").bound("under 20"));
         figures.push(Figure::new("he", what("adding one"), 1000.0 * scheme.add_seconds, "CPU ms"));
         figures.push(Figure::new("he", what("opening the sum"), 1000.0 * scheme.open_seconds, "CPU ms"));
         let error = Figure::new("he", what(&format!("error of the sum of {CLIENTS}")), scheme.error, "");
@@ -59,7 +55,7 @@ pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Draws of a million.
+/// DisclosureSeeds of a million.
 const DRAWS: usize = 1_000_000;
 
 /// Discrete Gaussian noise on integers.
@@ -74,6 +70,6 @@ pub(super) fn noise(bench: &Workbench) -> Result<Vec<Figure>> {
 
 fn seed(bench: &Workbench) -> [u8; 32] {
     let mut seed = [0; 32];
-    seed[..8].copy_from_slice(&bench.seed().to_le_bytes());
+    seed[..8].copy_from_slice(&bench.seed.to_le_bytes());
     seed
 }

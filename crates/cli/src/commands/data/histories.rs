@@ -1,8 +1,8 @@
-//! `data convert` to a file of histories.
+//! `data convert` to a history file.
 
 use super::read;
 use crate::args::{CleaningArgs, Common, Source};
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use crate::progress::Bar;
 use anyhow::Result;
 use serde_json::json;
@@ -20,30 +20,25 @@ struct Written {
 
 pub(super) fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
     if cleaning.keep_repeats {
-        let message = "a file of histories has each item once: --keep-repeats is not for it";
-        return Err(Usage(message.to_owned()).into());
+        return usage("a history file has each item once: --keep-repeats does not apply");
     }
     let written = if source.data.starts_with(PREFIX) && cleaning.is_default() {
-        of_town(&source.data, out, common)?
+        from_town(&source.data, out, common)?
     } else {
-        of_dataset(source, out, cleaning, common)?
+        from_dataset(source, out, cleaning, common)?
     };
     let Written { users, items, interactions } = written;
     if common.json {
         let facts = json!({"file": out, "users": users, "items": items, "interactions": interactions});
         return output::print_json(&facts);
     }
-    output::print_line(&format!(
-        "{} interactions of {} people with {} items written to {}",
-        grouped(interactions),
-        grouped(users as u128),
-        grouped(items as u128),
-        out.display()
-    ))
+    let (interactions, users, items) = (grouped(interactions), grouped(users), grouped(items));
+    let text = format!("{interactions} interactions of {users} users with {items} items written to {}", out.display());
+    output::print_line(&text)
 }
 
 /// In one pass: memory does not grow with the residents.
-fn of_town(name: &str, out: &Path, common: &Common) -> Result<Written> {
+fn from_town(name: &str, out: &Path, common: &Common) -> Result<Written> {
     let spec: TownSpec = name.parse().map_err(|error: TownError| Usage(error.to_string()))?;
     let town = Town::build(&spec).map_err(|error| Usage(error.to_string()))?;
     let (users, items) = (town.users(), town.places().len());
@@ -83,8 +78,8 @@ fn histories_of(town: &Town, residents: Range<usize>) -> (Vec<u32>, Vec<usize>) 
     (all, lengths)
 }
 
-fn of_dataset(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<Written> {
-    let dataset = read(source, cleaning, common)?;
+fn from_dataset(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<Written> {
+    let dataset = read(source, None, cleaning, common)?;
     let all = &dataset.interactions;
     let (users, items) = (all.users.len(), all.catalog.len());
     let mut pairs: Vec<(u32, u32)> = all.user.iter().copied().zip(all.item.iter().copied()).collect();

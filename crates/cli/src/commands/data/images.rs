@@ -13,11 +13,10 @@ pub(super) fn folder(source: &str, common: &Common) -> Option<PathBuf> {
     (is_mnist(&folder) || is_celeba(&folder)).then_some(folder)
 }
 
-/// Says what the images are.
+/// Describes the images.
 pub(super) fn show(folder: &Path, common: &Common) -> Result<()> {
     if !is_mnist(folder) {
-        let what =
-            "CelebA: photographs of celebrities with attributes, for `sottovoce run` with a study file";
+        let what = "CelebA: photographs of celebrities with attributes, for experiments on classifiers";
         return match common.json {
             true => output::print_json(&json!({"folder": folder, "kind": "celeba"})),
             false => output::print_line(&format!("{} ({what})", folder.display())),
@@ -34,10 +33,10 @@ pub(super) fn show(folder: &Path, common: &Common) -> Result<()> {
             "width": width, "classes": classes, "fingerprint": fingerprint
         }));
     }
-    let counts: Vec<String> = classes.iter().map(|&count| grouped(count as u128)).collect();
+    let counts: Vec<String> = classes.iter().map(|&count| grouped(count)).collect();
     output::print_line(&format!("{} (images in idx files, as MNIST)", folder.display()))?;
-    output::print_line(&format!("  training       {}", grouped(train as u128)))?;
-    output::print_line(&format!("  test           {}", grouped((images.len() - train) as u128)))?;
+    output::print_line(&format!("  training       {}", grouped(train)))?;
+    output::print_line(&format!("  test           {}", grouped(images.len() - train)))?;
     output::print_line(&format!("  image          {height} x {width} grey values"))?;
     output::print_line(&format!("  classes        {}", counts.join(", ")))?;
     output::print_line(&format!("  fingerprint    {fingerprint}"))

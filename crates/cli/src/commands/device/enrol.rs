@@ -1,6 +1,6 @@
 //! `device enrol`.
 
-use super::place::{self, Patience};
+use super::location;
 use super::{as_usage, identity, interactions, now};
 use crate::args::{Common, Enrol};
 use crate::commands::fleet::about;
@@ -8,7 +8,7 @@ use crate::key_file;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use sottovoce_device::{Device, End, Enrolment, History, HttpTransport, Next, Options, Roster, Secret};
+use sottovoce_device::{Device, StopReason, Enrolment, History, HttpTransport, NextStep, Options, Roster, random_secret};
 use sottovoce_privacy::tokens::to_hex;
 use sottovoce_protocol::{DisclosureMode, Policy};
 use std::fmt::Write;
@@ -23,26 +23,26 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
         (None, None) => String::new(),
     };
     let ca = args.ca.as_deref().map(read).transpose()?.unwrap_or_default();
-    let transport = place::transport(&args.server, &ca)?;
-    // A server that does not answer will not admit anybody either, and that is said better there.
+    let transport = location::transport(&args.server, &ca)?;
+    // If the server does not answer, enrolment fails with a better error.
     let about = about(&transport, &args.federation).unwrap_or_default();
     let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
-    policy.disclosure = args.pi_draw;
+    policy.disclosure = args.disclosure;
     let read = interactions(&args.history)?;
     let mut history = History::new();
     history.extend(read.iter().map(|(id, time)| (id.as_str(), *time)));
 
-    let folder = place::folder(&args.place)?;
-    let (key, made) = place::make_key(&args.place, &folder)?;
-    let store = place::store(&folder, &key, Patience::Some)?;
-    let mut new = Enrolment::new(&args.server, &args.federation, token.trim(), Secret::random()?, policy);
-    new.key = key_file::read(args.federation_key.as_deref())?;
+    let folder = location::folder(&args.location)?;
+    let (key, created) = location::create_key(&args.location, &folder)?;
+    let store = location::store(&folder, &key, location::Wait::Limited)?;
+    let mut new = Enrolment::new(&args.server, &args.federation, token.trim(), random_secret()?, policy);
+    new.key = key_file::read_shared(args.federation_key.as_deref())?;
     new.roster = args.roster.as_deref().map(identity::read).transpose()?;
     let enrolment = Enrolment { ca, history, ..new };
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
-    admit(&mut device, &transport)?;
-    let key = (place::key_file(&args.place, &folder), made);
-    tell(&device, &folder, key, about["record_uploads"] == true, common)
+    join(&mut device, &transport)?;
+    let key = (location::key_path(&args.location, &folder), created);
+    report(&device, &folder, key, about["record_uploads"] == true, common)
 }
 
 fn read(file: impl AsRef<Path>) -> Result<String> {
@@ -50,34 +50,34 @@ fn read(file: impl AsRef<Path>) -> Result<String> {
     fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
 }
 
-/// Has the server admit the device.
-fn admit(device: &mut Device, transport: &HttpTransport) -> Result<()> {
+/// Enrols with the server.
+fn join(device: &mut Device, transport: &HttpTransport) -> Result<()> {
     match device.join(transport, now())? {
         None => Ok(()),
-        Some(Next::Never(end)) => {
-            // Nobody was enrolled: the store is free for another try.
+        Some(NextStep::Stop(end)) => {
+            // Not enrolled: the store can be used for another attempt.
             device.withdraw()?;
             bail!("{}", advice(&end));
         }
-        Some(Next::After(_, rest)) => {
-            bail!("not enrolled yet: {rest}; `sottovoce device run` goes on trying")
+        Some(NextStep::Wait(_, rest)) => {
+            bail!("not enrolled yet: {rest}; `sottovoce device run` retries")
         }
     }
 }
 
-fn advice(end: &End) -> String {
+fn advice(end: &StopReason) -> String {
     match end {
-        End::TurnedAway { status: 401 | 403, .. } => format!("{end}; ask the operator for a new token"),
-        End::TurnedAway { status: 404, .. } => format!("{end}; is the federation's name right?"),
+        StopReason::Rejected { status: 401 | 403, .. } => format!("{end}; ask the operator for a new token"),
+        StopReason::Rejected { status: 404, .. } => format!("{end}; is the federation's name right?"),
         _ => end.to_string(),
     }
 }
 
-fn tell(
+fn report(
     device: &Device,
     folder: &Path,
-    (key, made): (PathBuf, bool),
-    keeps_uploads: bool,
+    (key, created): (PathBuf, bool),
+    retains_uploads: bool,
     common: &Common,
 ) -> Result<()> {
     let items = device.items().map_or(0, |items| items.len());
@@ -85,38 +85,37 @@ fn tell(
     if common.json {
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
-            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(), "pi_draw": device.policy().disclosure.name(),
+            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
             "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
-            "record_uploads": keeps_uploads, "store": folder, "key_file": key, "key_made": made,
+            "record_uploads": retains_uploads, "store": folder, "key_file": key, "key_made": created,
         }));
     }
-    let mut text =
-        format!("Enrolled in {} as device {}.\n\n", device.federation(), device.number().unwrap_or(0));
+    let mut text = format!("Enrolled in {} as device {}.\n\n", device.federation(), device.number().unwrap_or(0));
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:12} {value}");
     };
-    line("history", format!("{} interactions; they stay here", grouped(interactions as u128)));
+    line("history", format!("{} interactions; they stay on this device", grouped(interactions)));
     if unknown > 0 {
-        line("", format!("{} with items that the catalog does not know (yet)", grouped(unknown as u128)));
+        line("", format!("{} with items that are not in the catalog (yet)", grouped(unknown)));
     }
-    line("catalog", format!("{} items", grouped(items as u128)));
+    line("catalog", format!("{} items", grouped(items)));
     let policy = device.policy();
     let when = match policy.disclosure {
         DisclosureMode::Fixed => "always the same items",
-        DisclosureMode::PerRound => "drawn anew each round",
+        DisclosureMode::PerRound => "drawn in each round",
     };
     line("policy", format!("pi = {}, {when}; `sottovoce device policy` shows and changes it", policy.pi()));
-    if keeps_uploads {
-        line("uploads", "the server keeps every one of them, for an audit, until you withdraw;".to_owned());
-        line("", "`sottovoce device policy --refuse kept-uploads` stays out of its rounds".to_owned());
+    if retains_uploads {
+        line("uploads", "the server retains all of them for an audit until you withdraw;".to_owned());
+        line("", "`sottovoce device policy --refuse kept-uploads` declines its rounds".to_owned());
     }
     if let Some(roster) = device.roster() {
         line("roster", identity::summary(device, roster));
     }
     line("store", folder.display().to_string());
     line("key", key.display().to_string());
-    text.push_str("\nThe store is sealed with the key. Whoever has both files can read it: keep the key where only you can.\n");
+    text.push_str("\nThe store is encrypted with the key. Whoever has both can read it: keep the key private.\n");
     text.push_str("\nNext:  sottovoce device run          take part in rounds\n");
-    text.push_str("       sottovoce device recommend    once a round was learnt in\n");
+    text.push_str("       sottovoce device recommend    after the first round\n");
     output::print(&text)
 }

@@ -1,8 +1,8 @@
-//! `device identity`: who this device is to others, and whom it knows.
+//! `device identity`: the device's public key and its roster.
 
 use super::as_usage;
-use super::place::{self, Patience};
-use crate::args::{Common, Place};
+use super::location;
+use crate::args::{Common, Location};
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -11,29 +11,29 @@ use sottovoce_privacy::tokens::to_hex;
 use std::path::Path;
 
 /// `sottovoce device identity`.
-pub(super) fn run(roster: Option<&Path>, none: bool, place: &Place, common: &Common) -> Result<()> {
-    // A file that is wrong is told before anything is opened.
+pub(super) fn run(roster: Option<&Path>, none: bool, location: &Location, common: &Common) -> Result<()> {
+    // An invalid file is reported before the device is opened.
     let roster = roster.map(read).transpose()?;
-    let mut device = place::open(place, Patience::Some)?;
+    let mut device = location::open(location)?;
     if roster.is_some() || none {
         device.set_roster(roster).map_err(as_usage)?;
     }
     show(&device, common)
 }
 
-/// A roster from a file; a bad line is named with the file.
+/// Reads a roster; an error names the file and the line.
 pub(super) fn read(file: &Path) -> Result<Roster> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     read_roster(&text).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
 }
 
-/// How many it has, and whether others who use it would take this device.
+/// The number of keys, and whether devices with this roster would accept this one.
 pub(super) fn summary(device: &Device, roster: &Roster) -> String {
-    let count = grouped(roster.len() as u128);
+    let count = grouped(roster.len());
     match roster.contains(&device.identity()) {
         true => format!("{count} public keys, this device's among them"),
         false => {
-            format!("{count} public keys, but not this device's: whoever uses the same list will refuse it")
+            format!("{count} public keys, but not this device's: devices with the same roster will reject it")
         }
     }
 }
@@ -48,7 +48,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     }
     let roster = match device.roster() {
         Some(roster) => summary(device, roster),
-        None => "none: rounds that ask for identities go without this device".to_owned(),
+        None => "none: this device declines rounds with identities".to_owned(),
     };
     output::print(&format!("{identity}\n\n  roster         {roster}\n"))
 }

@@ -5,22 +5,23 @@ use crate::args::Common;
 use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
-use sottovoce_data::show_date;
-use sottovoce_device::{Device, ItemLeft, Told};
+use sottovoce_data::format_date;
+use sottovoce_device::{Device, DisclosedItem};
+use sottovoce_protocol::LedgerEntry;
 use std::fmt::Write;
 
-/// Rounds and items that people are shown; `--json` has all.
+/// Rounds and items listed; `--json` lists all.
 const SHOWN: usize = 10;
 
 /// `sottovoce device ledger`.
 pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Result<()> {
     if let Some(item) = item {
-        let left = device.item_left_of(item).map_err(as_usage)?;
+        let left = device.disclosures_of(item).map_err(as_usage)?;
         return if common.json { output::print_json(&of_item(&left)) } else { output::print(&about(&left)) };
     }
-    // Before the first round there is nothing to tell, and perhaps no catalog.
-    let items = device.items_left().unwrap_or_default();
-    let rounds: Vec<Told> = device.told().collect();
+    // Before the first round there is nothing to list, and perhaps no catalog.
+    let items = device.disclosed_items().unwrap_or_default();
+    let rounds: Vec<LedgerEntry> = device.ledger().entries().collect();
     if common.json {
         let totals = device.ledger().totals();
         return output::print_json(&json!({
@@ -32,7 +33,7 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
     output::print(&page(device, &rounds, &items))
 }
 
-fn of_round(told: &Told) -> Json {
+fn of_round(told: &LedgerEntry) -> Json {
     let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
     json!({
         "round": told.round.0, "when": told.when, "bytes": told.bytes, "rows": rows, "samples": told.samples,
@@ -41,25 +42,25 @@ fn of_round(told: &Told) -> Json {
     })
 }
 
-fn of_item(item: &ItemLeft) -> Json {
+fn of_item(item: &DisclosedItem) -> Json {
     json!({
-        "item": item.item, "title": item.title, "yours": item.had, "shown": item.shown, "times": item.left.times,
-        "last_round": item.left.last.map(|(round, _)| round.0), "last_when": item.left.last.map(|(_, when)| when),
+        "item": item.item, "title": item.title, "yours": item.in_history, "shown": item.disclosed, "times": item.disclosures.times,
+        "last_round": item.disclosures.last.map(|(round, _)| round.0), "last_when": item.disclosures.last.map(|(_, when)| when),
     })
 }
 
 fn moment(when: u64) -> String {
-    i64::try_from(when).ok().and_then(show_date).unwrap_or_else(|| when.to_string())
+    i64::try_from(when).ok().and_then(format_date).unwrap_or_else(|| when.to_string())
 }
 
-fn about(item: &ItemLeft) -> String {
-    let yours = match (item.had, item.shown) {
+fn about(item: &DisclosedItem) -> String {
+    let yours = match (item.in_history, item.disclosed) {
         (true, true) => "you have it",
-        (true, false) => "you have it and do not show it",
+        (true, false) => "you have it, but it is not used for uploads",
         (false, _) => "you do not have it",
     };
     let mut text = format!("{} ({yours})\n", named(&item.item, item.title.as_deref()));
-    match (item.left.times, item.left.last) {
+    match (item.disclosures.times, item.disclosures.last) {
         (0, _) => text.push_str("  its row never left this device\n"),
         (times, None) => {
             let _ = writeln!(text, "  its row left {times} times");
@@ -71,65 +72,47 @@ fn about(item: &ItemLeft) -> String {
     text
 }
 
-fn page(device: &Device, rounds: &[Told], items: &[ItemLeft]) -> String {
+fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> String {
     let totals = device.ledger().totals();
     if totals.updates == 0 {
         return "Nothing has left this device yet.\n".to_owned();
     }
-    let mut text = format!(
-        "{} updates left this device: {} rows in {} bytes.\n",
-        grouped(totals.updates),
-        grouped(totals.rows),
-        grouped(totals.bytes)
-    );
+    let [updates, rows, bytes] = [totals.updates, totals.rows, totals.bytes].map(grouped);
+    let mut text = format!("{updates} updates left this device: {rows} rows in {bytes} bytes.\n");
     let _ = writeln!(
         text,
-        "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  figures and layers",
+        "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  criteria and layers",
         "round", "when", "rows", "bytes"
     );
     for told in rounds.iter().rev().take(SHOWN) {
         let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
         let figures = told.criteria.iter().map(|(name, value)| format!("{name} {value:.3}"));
         let figures: Vec<String> = figures.chain(told.layers.iter().cloned()).collect();
-        let _ = writeln!(
-            text,
-            "  {:>8}  {:20} {:>8} {:>10}  {}",
-            told.round.0,
-            moment(told.when),
-            grouped(rows),
-            grouped(told.bytes),
-            figures.join(", ")
-        );
+        let (when, rows, bytes, figures) = (moment(told.when), grouped(rows), grouped(told.bytes), figures.join(", "));
+        let _ = writeln!(text, "  {:>8}  {when:20} {rows:>8} {bytes:>10}  {figures}", told.round.0);
     }
     let kinds = [
-        ("Of the items that you show", (true, true)),
-        ("Of items that you have and do not show, drawn as if you did not have them", (true, false)),
-        ("Of items that you do not have", (false, false)),
+        ("Of the items used for uploads", (true, true)),
+        ("Of items in your history that are not used, drawn as if they were not in it", (true, false)),
+        ("Of items not in your history", (false, false)),
     ];
     for (title, kind) in kinds {
-        let mut of: Vec<&ItemLeft> = items.iter().filter(|item| (item.had, item.shown) == kind).collect();
+        let mut of: Vec<&DisclosedItem> = items.iter().filter(|item| (item.in_history, item.disclosed) == kind).collect();
         if of.is_empty() {
             continue;
         }
-        of.sort_by_key(|item| std::cmp::Reverse(item.left.times));
-        let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len() as u128));
+        of.sort_by_key(|item| std::cmp::Reverse(item.disclosures.times));
+        let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len()));
         for item in of.iter().take(SHOWN) {
-            let _ = writeln!(
-                text,
-                "  {:>6} times  {}",
-                item.left.times,
-                named(&item.item, item.title.as_deref())
-            );
+            let _ = writeln!(text, "  {:>6} times  {}", item.disclosures.times, named(&item.item, item.title.as_deref()));
         }
     }
     if rounds.iter().any(|told| !told.layers.is_empty()) {
         text.push_str(
-            "\nUnder a seal (secure-aggregation, encryption) rows left in sums with those of others only; with noise that devices add, \
+            "\nSealed rows (secure-aggregation, encryption) left only in sums with those of other devices; with noise added by devices, \
              all rows left.\n",
         );
     }
-    text.push_str(
-        "\nA row that left does not say by itself whether you have the item: rows of both kinds leave.\n",
-    );
+    text.push_str("\nA row that left does not by itself show whether you have the item: rows of both kinds leave.\n");
     text
 }

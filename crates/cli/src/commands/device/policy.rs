@@ -1,23 +1,23 @@
 //! `device policy`.
 
-use super::place::{self, Patience};
+use super::location;
 use super::{as_usage, named};
 use crate::args::{ChangePolicy, Common};
 use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, DeviceError};
-use sottovoce_protocol::{Participation, DisclosureMode, Policy, PolicyError, Reportable};
+use sottovoce_protocol::{DisclosureMode, Participation, Policy, PolicyError, Reportable};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// `sottovoce device policy`.
 pub(crate) fn run(args: &ChangePolicy, common: &Common) -> Result<()> {
-    let mut device = place::open(&args.place, Patience::Some)?;
+    let mut device = location::open(&args.location)?;
     change(&mut device, args).map_err(as_usage)?;
     for item in args.hide.iter().filter(|_| !common.quiet) {
         if device.items().is_some_and(|items| items.find(item).is_none()) {
-            output::note(&format!("the catalog has no item `{item}`; it is hidden as soon as there is one"));
+            output::note(&format!("`{item}` is not in the catalog; it will be hidden once it is"));
         }
     }
     show(&device, common)
@@ -28,7 +28,7 @@ fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
     let figures = !args.report.is_empty() || !args.no_report.is_empty();
     let layers = [&args.require, &args.no_require, &args.refuse, &args.no_refuse];
     let layers = layers.iter().any(|names| !names.is_empty());
-    let pi = args.pi.is_some() || args.pi_draw.is_some();
+    let pi = args.pi.is_some() || args.disclosure.is_some();
     if pi || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
@@ -37,7 +37,7 @@ fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
     }
     for item in &args.unhide {
         if !device.unhide(item)? {
-            return Err(DeviceError::UnknownItem(format!("{item} among the hidden ones")));
+            return Err(DeviceError::UnknownItem(format!("{item} among the hidden items")));
         }
     }
     Ok(())
@@ -47,7 +47,7 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     if let Some(pi) = args.pi {
         policy.set_pi(pi)?;
     }
-    policy.disclosure = args.pi_draw.unwrap_or(policy.disclosure);
+    policy.disclosure = args.disclosure.unwrap_or(policy.disclosure);
     if let Some(least) = args.least_cohort {
         policy.least_cohort = least;
     }
@@ -55,13 +55,13 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     args.no_require.iter().for_each(|name| drop(policy.required_layers.take(name)));
     policy.refused_layers.extend(args.refuse.iter().cloned());
     args.no_refuse.iter().for_each(|name| drop(policy.refused_layers.take(name)));
-    let mut told = match &policy.criteria {
+    let mut reported = match &policy.criteria {
         Reportable::Only(names) => names.clone(),
         Reportable::All => BTreeSet::from(["auc".to_owned(), "loss".to_owned()]),
     };
-    told.extend(args.report.iter().cloned());
-    args.no_report.iter().for_each(|name| drop(told.take(name)));
-    policy.criteria = Reportable::Only(told);
+    reported.extend(args.report.iter().cloned());
+    args.no_report.iter().for_each(|name| drop(reported.take(name)));
+    policy.criteria = Reportable::Only(reported);
     match (args.pause, args.resume) {
         (true, _) => policy.pause(),
         (_, true) => policy.resume(),
@@ -86,12 +86,12 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         Reportable::Only(names) => names.iter().map(String::as_str).collect(),
     };
     let hidden: Vec<&str> = device.hidden().collect();
-    let (shown, items) = (device.shown(), device.items());
+    let (shown, items) = (device.fixed_disclosure(), device.items());
     let id = |&row: &u32| items.map(|items| items.id(row as usize));
     let shown: Option<Vec<_>> = shown.map(|rows| rows.iter().filter_map(id).collect());
     if common.json {
         return output::print_json(&json!({
-            "participation": participation, "pi": policy.pi(), "pi_draw": policy.disclosure.name(), "shown": shown,
+            "participation": participation, "pi": policy.pi(), "disclosure": policy.disclosure.name(), "shown": shown,
             "hidden": hidden, "least_cohort": policy.least_cohort,
             "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
@@ -104,30 +104,25 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     line("participation", participation);
     let of_items = match (policy.disclosure, shown) {
         (DisclosureMode::PerRound, _) => {
-            "the row of an item you have leaves with this probability, drawn anew each round".to_owned()
+            "the row of an item you have leaves with this probability, drawn in each round".to_owned()
         }
-        (DisclosureMode::Fixed, None) => {
-            "what leaves is learnt from this share of what you have, drawn once for good".to_owned()
-        }
+        (DisclosureMode::Fixed, None) => "uploads are computed from this fraction of your items, drawn once".to_owned(),
         (DisclosureMode::Fixed, Some(shown)) if shown.is_empty() => {
-            "nothing that you have is shown: nothing leaves that was learnt from it".to_owned()
+            "uploads are computed from none of your items".to_owned()
         }
         (DisclosureMode::Fixed, Some(shown)) => {
             let had = device.history().len() - device.unknown_items();
-            let (shown, had) = (grouped(shown.len() as u128), grouped(had as u128));
-            format!("what leaves is learnt from {shown} of the {had} items you have, always the same ones")
+            let (shown, had) = (grouped(shown.len()), grouped(had));
+            format!("uploads are computed from {shown} of your {had} items, always the same ones")
         }
     };
     line("pi", &format!("{}: {of_items}", policy.pi()));
-    line("least cohort", &format!("{}: rounds with fewer devices go without you", policy.least_cohort));
-    line("layers", &format!("{}: rounds without them go without you", listed(&policy.required_layers)));
-    line("refused", &format!("{}: rounds with them go without you", listed(&policy.refused_layers)));
+    line("least cohort", &format!("{}: rounds with fewer devices are declined", policy.least_cohort));
+    line("layers", &format!("{}: rounds without them are declined", listed(&policy.required_layers)));
+    line("refused", &format!("{}: rounds with them are declined", listed(&policy.refused_layers)));
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
-    line("figures told", &told);
-    line(
-        "hidden items",
-        if hidden.is_empty() { "none" } else { "of these nothing leaves that has to do with you:" },
-    );
+    line("reported", &told);
+    line("hidden items", if hidden.is_empty() { "none" } else { "uploads do not depend on whether you have these:" });
     for id in hidden {
         let items = device.items();
         let title = items.and_then(|items| items.find(id).and_then(|row| items.title(row as usize)));

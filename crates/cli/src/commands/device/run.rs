@@ -1,67 +1,67 @@
 //! `device run` and `device withdraw`.
 
+use super::location;
 use super::now;
-use super::place::{self, Patience};
-use crate::args::{Common, Place, RunDevice};
+use crate::args::{Common, Location, RunDevice};
 use crate::output;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
-use sottovoce_device::{Device, End, Next, Rest};
+use sottovoce_device::{Device, StopReason, NextStep, WaitReason};
 use std::thread;
 use std::time::Duration;
 
-/// Looking for changes of policy that another command made is cheap; so a rest is never longer than this at a time.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+/// The longest pause, so that changes of policy by other commands are noticed.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// `sottovoce device run`.
 ///
-/// The store is open only while there is something to do, so that other commands get at it in between.
+/// The store is open only while there is something to do, so that other commands can use it in between.
 pub(crate) fn run(args: &RunDevice, common: &Common) -> Result<()> {
     let mut failures = 0;
-    let mut said = None;
+    let mut reported = None;
     loop {
-        let mut device = place::open(&args.place, Patience::Endless)?;
-        let transport = place::transport(device.server(), device.ca())?;
-        device.count_failures_from(failures);
+        let mut device = location::open_waiting(&args.location, location::Wait::Forever)?;
+        let transport = location::transport(device.server(), device.ca())?;
+        device.set_failures(failures);
         let next = device.step(&transport, now())?;
         let participated = device.last_round();
         drop(device);
         let failed = match &next {
-            Next::After(_, Rest::Failed { times, .. }) => *times,
+            NextStep::Wait(_, WaitReason::Failed { times, .. }) => *times,
             _ => 0,
         };
         failures = failed;
-        if said.as_ref() != Some(&why(&next)) || args.once {
-            tell(&next, participated, common)?;
-            said = Some(why(&next));
+        if reported.as_ref() != Some(&why(&next)) || args.once {
+            report(&next, participated, common)?;
+            reported = Some(why(&next));
         }
         match next {
-            Next::Never(End::Withdrawn) => return Ok(()),
-            Next::Never(end) => bail!("{end}"),
-            Next::After(_, rest) if args.once && failed > 0 => bail!("{rest}"),
-            Next::After(..) if args.once => return Ok(()),
-            Next::After(_, Rest::Idle { state }) if state == "finished" => return Ok(()),
-            Next::After(pause, Rest::Paused | Rest::Conditions) => thread::sleep(pause.min(LONGEST_REST)),
-            Next::After(pause, _) => thread::sleep(pause),
+            NextStep::Stop(StopReason::Withdrawn) => return Ok(()),
+            NextStep::Stop(end) => bail!("{end}"),
+            NextStep::Wait(_, rest) if args.once && failed > 0 => bail!("{rest}"),
+            NextStep::Wait(..) if args.once => return Ok(()),
+            NextStep::Wait(_, WaitReason::NoRound { state }) if state == "finished" => return Ok(()),
+            NextStep::Wait(pause, WaitReason::Paused | WaitReason::Conditions) => thread::sleep(pause.min(MAX_PAUSE)),
+            NextStep::Wait(pause, _) => thread::sleep(pause),
         }
     }
 }
 
-fn why(next: &Next) -> String {
+fn why(next: &NextStep) -> String {
     match next {
-        Next::After(_, rest) => rest.to_string(),
-        Next::Never(end) => end.to_string(),
+        NextStep::Wait(_, rest) => rest.to_string(),
+        NextStep::Stop(end) => end.to_string(),
     }
 }
 
-/// A line an event, with how long it rests.
-fn tell(next: &Next, round: Option<u64>, common: &Common) -> Result<()> {
+/// Prints a line for an event, with the pause that follows.
+fn report(next: &NextStep, round: Option<u64>, common: &Common) -> Result<()> {
     if common.json {
         let document = document(next, round);
         return output::print_line(&document.to_string());
     }
     let rest = match next {
-        Next::After(pause, rest) if !pause.is_zero() && !matches!(rest, Rest::Paused | Rest::Conditions) => {
+        NextStep::Wait(pause, rest) if !pause.is_zero() && !matches!(rest, WaitReason::Paused | WaitReason::Conditions) => {
             format!("; next in {}", shown(*pause))
         }
         _ => String::new(),
@@ -70,23 +70,23 @@ fn tell(next: &Next, round: Option<u64>, common: &Common) -> Result<()> {
     if common.quiet { Ok(()) } else { output::print_line(&line) }
 }
 
-fn document(next: &Next, round: Option<u64>) -> Json {
+fn document(next: &NextStep, round: Option<u64>) -> Json {
     let event = match next {
-        Next::After(_, rest) => match rest {
-            Rest::Done { .. } => "done",
-            Rest::Dropped { .. } => "dropped",
-            Rest::Declined { .. } => "declined",
-            Rest::Idle { .. } => "idle",
-            Rest::Failed { .. } => "failed",
-            Rest::Conditions => "conditions",
-            Rest::Paused => "paused",
+        NextStep::Wait(_, rest) => match rest {
+            WaitReason::UpdateAccepted { .. } => "done",
+            WaitReason::UpdateRejected { .. } => "dropped",
+            WaitReason::Declined { .. } => "declined",
+            WaitReason::NoRound { .. } => "idle",
+            WaitReason::Failed { .. } => "failed",
+            WaitReason::Conditions => "conditions",
+            WaitReason::Paused => "paused",
         },
-        Next::Never(End::Withdrawn) => "withdrawn",
-        Next::Never(End::TurnedAway { .. }) => "turned-away",
+        NextStep::Stop(StopReason::Withdrawn) => "withdrawn",
+        NextStep::Stop(StopReason::Rejected { .. }) => "turned-away",
     };
     let seconds = match next {
-        Next::After(pause, _) => Some(pause.as_secs_f64()),
-        Next::Never(_) => None,
+        NextStep::Wait(pause, _) => Some(pause.as_secs_f64()),
+        NextStep::Stop(_) => None,
     };
     json!({"event": event, "text": why(next), "next_in_seconds": seconds, "last_round": round})
 }
@@ -97,27 +97,27 @@ fn shown(pause: Duration) -> String {
 }
 
 /// `sottovoce device withdraw`.
-pub(crate) fn withdraw(place: &Place, common: &Common) -> Result<()> {
-    let mut device = place::open(place, Patience::Some)?;
-    let transport = place::transport(device.server(), device.ca())?;
+pub(crate) fn withdraw(location: &Location, common: &Common) -> Result<()> {
+    let mut device = location::open(location)?;
+    let transport = location::transport(device.server(), device.ca())?;
     device.withdraw()?;
     let next = device.step(&transport, now())?;
-    let heard = next == Next::Never(End::Withdrawn);
-    tell_withdrawal(&device, &next, heard, common)
+    let confirmed = next == NextStep::Stop(StopReason::Withdrawn);
+    report_withdrawal(&device, &next, confirmed, common)
 }
 
-fn tell_withdrawal(device: &Device, next: &Next, heard: bool, common: &Common) -> Result<()> {
+fn report_withdrawal(device: &Device, next: &NextStep, confirmed: bool, common: &Common) -> Result<()> {
     if common.json {
         let federation = device.federation();
         return output::print_json(
-            &json!({"federation": federation, "withdrawn": true, "server_knows": heard, "text": why(next)}),
+            &json!({"federation": federation, "withdrawn": true, "server_knows": confirmed, "text": why(next)}),
         );
     }
-    output::print(&if heard {
-        format!("Withdrawn from {}: the server has forgotten this device.\n", device.federation())
+    output::print(&if confirmed {
+        format!("Withdrawn from {}: the server has deleted this device's data.\n", device.federation())
     } else {
         format!(
-            "Withdrawn from {}: nothing is sent any more. The server does not know yet ({}); \
+            "Withdrawn from {}: no more updates are sent. The server has not been told yet ({}); \
              `sottovoce device run` tells it.\n",
             device.federation(),
             why(next)

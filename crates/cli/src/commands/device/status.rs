@@ -1,7 +1,7 @@
 //! `device status`.
 
-use super::place::{self, Patience};
-use crate::args::{Common, Place};
+use super::location;
+use crate::args::{Common, Location};
 use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::json;
@@ -12,9 +12,9 @@ use std::fs;
 use std::path::Path;
 
 /// `sottovoce device status`.
-pub(crate) fn run(place: &Place, common: &Common) -> Result<()> {
-    let folder = place::folder(place)?;
-    let device = place::open(place, Patience::Some)?;
+pub(crate) fn run(location: &Location, common: &Common) -> Result<()> {
+    let folder = location::folder(location)?;
+    let device = location::open(location)?;
     let bytes = stored_bytes(&folder);
     if common.json {
         output::print_json(&document(&device, &folder, bytes))
@@ -44,8 +44,8 @@ fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
         "state": membership(device), "federation": device.federation(), "server": device.server(),
         "device": device.number(), "interactions": device.history().len(), "unknown": device.unknown_items(),
         "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
-        "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(), "pi_draw": device.policy().disclosure.name(),
-        "uploads_are_kept": device.uploads_are_kept(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
+        "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
+        "uploads_are_kept": device.uploads_are_retained(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
     })
 }
 
@@ -60,32 +60,26 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     let unknown = match device.unknown_items() {
         0 => String::new(),
         unknown => {
-            format!(", {} of them with items that the catalog does not know", grouped(unknown as u128))
+            format!(", {} of them with items that are not in the catalog", grouped(unknown))
         }
     };
-    line("history", format!("{} interactions{unknown}", grouped(device.history().len() as u128)));
+    line("history", format!("{} interactions{unknown}", grouped(device.history().len())));
     match device.items() {
-        Some(items) => line("catalog", format!("{} items", grouped(items.len() as u128))),
-        None => line("catalog", "not there yet".to_owned()),
+        Some(items) => line("catalog", format!("{} items", grouped(items.len()))),
+        None => line("catalog", "none yet".to_owned()),
     }
     match device.model() {
         Some(model) => line("shared model", format!("version {}", model.version.0)),
-        None => line(
-            "shared model",
-            "not there yet: `sottovoce device run` gets it with the first round".to_owned(),
-        ),
+        None => line("shared model", "none yet: `sottovoce device run` downloads it in the first round".to_owned()),
     }
     line("last round", device.last_round().map_or("none yet".to_owned(), |round| round.to_string()));
     if device.has_pending() {
-        line("", "its update was not acknowledged yet; it is sent again".to_owned());
+        line("", "its update was not acknowledged yet; it will be sent again".to_owned());
     }
     let totals = device.ledger().totals();
     line("sent", format!("{} updates, {} bytes", grouped(totals.updates), grouped(totals.bytes)));
-    if device.uploads_are_kept() {
-        line(
-            "",
-            "the server says that it keeps them; `device policy --refuse kept-uploads` stays away".to_owned(),
-        );
+    if device.uploads_are_retained() {
+        line("", "the server retains them; `device policy --refuse kept-uploads` declines its rounds".to_owned());
     }
     line("pi", format!("{}, {}", device.policy().pi(), device.policy().disclosure.name()));
     line("store", format!("{} ({} bytes)", folder.display(), grouped(bytes)));

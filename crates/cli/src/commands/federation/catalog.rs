@@ -1,24 +1,24 @@
 //! The catalog of a federation, from a file or a data set.
 
 use crate::args::{Common, Create, Source};
-use crate::commands::data::read_knowing;
+use crate::commands::data::read;
 use anyhow::{Context, Result};
 use sottovoce_core::{CATALOG_HEADER, Catalog};
 use sottovoce_server::federation::catalog::HEADER;
 use std::fmt::Write;
 
-/// The text that the server takes.
+/// The catalog as text.
 pub(super) fn of(args: &Create, common: &Common) -> Result<String> {
     if let Some(path) = &args.catalog {
         return std::fs::read_to_string(path).with_context(|| path.display().to_string());
     }
     let data = args.catalog_of.clone().unwrap_or_default();
     let source = Source { data, reading: args.reading.clone() };
-    let dataset = read_knowing(&source, &args.graph, &args.cleaning, common)?;
+    let dataset = read(&source, Some(&args.graph), &args.cleaning, common)?;
     Ok(text_of(&dataset.interactions.catalog))
 }
 
-/// A catalog as the server and devices read it.
+/// A catalog in the format of the server and devices.
 fn text_of(catalog: &Catalog) -> String {
     let plain = |text: &str| text.replace(['\t', '\n', '\r'], " ");
     let facts = catalog.facts.as_deref().filter(|facts| facts.features() > 0);

@@ -1,6 +1,6 @@
-//! An operator's requests.
+//! An operator's requests to a server.
 
-use crate::args::Reaching;
+use crate::args::ServerArgs;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::Path;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Where a server leaves the first token if nobody says otherwise.
+/// Where a server writes the first token by default.
 const DEFAULT_TOKEN: &str = "sottovoce-server/admin.token";
-/// Bytes of an answer at most.
-const MOST_BYTES: u64 = 256 << 20;
+/// Bytes of a response.
+const MAX_BYTES: u64 = 256 << 20;
 
-/// A server, and the token to work with.
+/// A server and an operator's token.
 pub(crate) struct Client {
     agent: Agent,
     server: String,
@@ -22,11 +22,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(reaching: &Reaching) -> Result<Self> {
-        let path = reaching.token_file.as_deref().unwrap_or(Path::new(DEFAULT_TOKEN));
-        let token = secret(path).context("an operator's token is needed (--token-file)")?;
+    pub(crate) fn new(args: &ServerArgs) -> Result<Self> {
+        let path = args.token_file.as_deref().unwrap_or(Path::new(DEFAULT_TOKEN));
+        let token = secret(path).context("an operator's token is required (--token-file)")?;
         let mut tls = TlsConfig::builder();
-        if let Some(ca) = &reaching.ca {
+        if let Some(ca) = &args.ca {
             tls = tls.root_certs(RootCerts::Specific(Arc::new(certificates(ca)?)));
         }
         let config = Agent::config_builder()
@@ -35,7 +35,7 @@ impl Client {
             .max_redirects_will_error(false)
             .timeout_global(Some(Duration::from_secs(120)))
             .tls_config(tls.build());
-        let server = reaching.server.trim_end_matches('/').to_owned();
+        let server = args.server.trim_end_matches('/').to_owned();
         Ok(Self { agent: config.build().new_agent(), server, token })
     }
 
@@ -65,7 +65,7 @@ impl Client {
     fn answer(&self, sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Value> {
         let mut response = sent.with_context(|| format!("{} does not answer", self.server))?;
         let status = response.status();
-        let body = response.body_mut().with_config().limit(MOST_BYTES).read_to_vec();
+        let body = response.body_mut().with_config().limit(MAX_BYTES).read_to_vec();
         let body = body.with_context(|| format!("reading what {} answers", self.server))?;
         let value: Value = serde_json::from_slice(&body).unwrap_or_default();
         if status.is_success() {
@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-/// The first line of a file that holds a secret.
+/// The first line of a file with a secret.
 pub(crate) fn secret(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let line = text.lines().next().unwrap_or_default().trim();

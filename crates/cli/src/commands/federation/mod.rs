@@ -1,9 +1,9 @@
-//! `federation`: what operators do.
+//! `federation`: the operators' commands.
 
 mod catalog;
 pub(crate) mod client;
 
-use crate::args::{Common, Create, Federation};
+use crate::args::{Common, Create, Federation, FederationArgs};
 use crate::{key_file, output};
 use anyhow::Result;
 use client::Client;
@@ -13,52 +13,51 @@ use std::fmt::Write;
 
 /// `sottovoce federation ...`.
 pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
-    let tell = |value: &Value, text: &dyn Fn(&Value) -> String| match common.json {
+    let print = |value: &Value, text: &dyn Fn(&Value) -> String| match common.json {
         true => output::print_json(value),
         false => output::print(&text(value)),
     };
     match args {
-        Federation::Create(create) => tell(&self::create(create, common)?, &page),
+        Federation::Create(create) => print(&self::create(create, common)?, &page),
         Federation::Key { out } => {
-            let digest = key_digest(&key_file::write(out)?);
-            tell(&json!({"file": out, "digest": digest}), &|_| {
-                format!("{}: digest {digest}\n", out.display())
-            })
+            let digest = key_digest(&key_file::create(out)?);
+            print(&json!({"file": out, "digest": digest}), &|_| format!("{}: digest {digest}\n", out.display()))
         }
-        Federation::List { reaching } => tell(&Client::new(reaching)?.get("/federations")?, &list),
-        Federation::Show { which } => {
-            tell(&Client::new(&which.reaching)?.get(&format!("/federations/{}", which.name))?, &page)
+        Federation::List(server) => print(&Client::new(server)?.get("/federations")?, &list),
+        Federation::Show(of) => print(&of.client()?.get(&of.path(""))?, &page),
+        Federation::Pause(of) => print(&of.client()?.post(&of.path("/pause"), &json!({}))?, &page),
+        Federation::Resume(of) => print(&of.client()?.post(&of.path("/resume"), &json!({}))?, &page),
+        Federation::Finish(of) => print(&of.client()?.post(&of.path("/finish"), &json!({}))?, &page),
+        Federation::Rounds { of, limit } => {
+            print(&of.client()?.get(&of.path(&format!("/rounds?limit={limit}")))?, &rounds)
         }
-        Federation::Pause { which } => tell(&stand(which, "pause")?, &page),
-        Federation::Resume { which } => tell(&stand(which, "resume")?, &page),
-        Federation::Finish { which } => tell(&stand(which, "finish")?, &page),
-        Federation::Rounds { which, limit } => {
-            let path = format!("/federations/{}/rounds?limit={limit}", which.name);
-            tell(&Client::new(&which.reaching)?.get(&path)?, &rounds)
-        }
-        Federation::Token { which, uses, hours, label } => {
+        Federation::Token { of, uses, hours, label } => {
             let expires = hours.map(|hours| hours.saturating_mul(3600));
             let body = json!({"label": label, "uses": uses, "expires_in_seconds": expires});
-            let path = format!("/federations/{}/enrolment-tokens", which.name);
-            tell(&Client::new(&which.reaching)?.post(&path, &body)?, &token)
+            print(&of.client()?.post(&of.path("/enrolment-tokens"), &body)?, &token)
         }
-        Federation::Revoke { which, device } => {
-            let path = format!("/federations/{}/devices/{device}", which.name);
-            tell(&Client::new(&which.reaching)?.delete(&path)?, &|_| format!("device {device} is shut out\n"))
+        Federation::Revoke { of, device } => {
+            let revoked = of.client()?.delete(&of.path(&format!("/devices/{device}")))?;
+            print(&revoked, &|_| format!("access of device {device} revoked\n"))
         }
-        Federation::Operator { reaching, role, label } => {
+        Federation::Operator { server, role, label } => {
             let body = json!({"label": label, "role": role});
-            tell(&Client::new(reaching)?.post("/tokens", &body)?, &token)
+            print(&Client::new(server)?.post("/tokens", &body)?, &token)
         }
     }
 }
 
-fn stand(which: &crate::args::Which, action: &str) -> Result<Value> {
-    Client::new(&which.reaching)?.post(&format!("/federations/{}/{action}", which.name), &json!({}))
+impl FederationArgs {
+    fn client(&self) -> Result<Client> {
+        Client::new(&self.server)
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/federations/{}{rest}", self.name)
+    }
 }
 
 fn create(args: &Create, common: &Common) -> Result<Value> {
-    let client = Client::new(&args.which.reaching)?;
     let settings: Map<String, Value> = args
         .settings
         .given()
@@ -71,7 +70,7 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         .map(|(name, why)| json!({"name": name, "why": why}))
         .collect();
     let mut body = json!({
-        "name": args.which.name,
+        "name": args.of.name,
         "catalog": catalog::of(args, common)?,
         "model": args.model,
         "settings": settings,
@@ -86,7 +85,7 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "unlearn": args.unlearn,
         "criteria": criteria,
     });
-    let key = key_file::read(args.federation_key.as_deref())?;
+    let key = key_file::read_shared(args.federation_key.as_deref())?;
     let given = [
         ("seal_key_digest", key.as_ref().map(key_digest).map(Value::from)),
         ("rounds", args.rounds.map(Value::from)),
@@ -95,12 +94,10 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         ("row_norm", args.row_norm.map(Value::from)),
         ("keep_versions", args.keep_versions.map(Value::from)),
     ];
-    for (key, value) in given {
-        if let Some(value) = value {
-            body[key] = value;
-        }
+    for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        body[key] = value;
     }
-    client.post("/federations", &body)
+    args.of.client()?.post("/federations", &body)
 }
 
 fn text(value: &Value, key: &str) -> String {
@@ -111,115 +108,101 @@ fn text(value: &Value, key: &str) -> String {
     }
 }
 
+/// A table: for each column its title, key and width; negative widths align left.
+fn table(rows: &Value, columns: &[(&str, &str, isize)]) -> String {
+    let cell = |text: &str, width: isize| match width {
+        ..0 => format!("{text:<width$} ", width = width.unsigned_abs()),
+        _ => format!("{text:>width$} ", width = width.unsigned_abs()),
+    };
+    let line = |of: &dyn Fn(&str, &str) -> String| {
+        let cells: String = columns.iter().map(|&(title, key, width)| cell(&of(title, key), width)).collect();
+        format!("{}\n", cells.trim_end())
+    };
+    let rows = rows.as_array().map_or(&[][..], Vec::as_slice).iter();
+    let header = line(&|title, _| title.to_owned());
+    rows.fold(header, |table, row| table + &line(&|_, key| text(row, key)))
+}
+
 fn list(value: &Value) -> String {
-    let all = value["federations"].as_array().map_or(&[][..], Vec::as_slice);
-    if all.is_empty() {
-        return "no federation yet; `sottovoce federation create` makes one\n".to_owned();
+    let mut all = value["federations"].clone();
+    if all.as_array().is_none_or(Vec::is_empty) {
+        return "no federation yet; `sottovoce federation create` creates one\n".to_owned();
     }
-    let mut out = format!(
-        "{:<24} {:<10} {:<8} {:>10} {:>9} {:>9}\n",
-        "name", "state", "model", "round", "devices", "present"
-    );
-    for each in all {
-        let round = format!("{} / {}", text(each, "round"), text(each, "rounds"));
-        let _ = writeln!(
-            out,
-            "{:<24} {:<10} {:<8} {:>10} {:>9} {:>9}",
-            text(each, "name"),
-            text(each, "state"),
-            text(each, "model"),
-            round,
-            text(each, "devices"),
-            text(each, "present")
-        );
+    for each in all.as_array_mut().into_iter().flatten() {
+        each["round"] = format!("{} / {}", text(each, "round"), text(each, "rounds")).into();
     }
-    out
+    let widths = [("name", -24), ("state", -10), ("model", -8), ("round", 10), ("devices", 9), ("present", 9)];
+    table(&all, &widths.map(|(key, width)| (key, key, width)))
 }
 
 fn page(value: &Value) -> String {
-    let of = |key| text(value, key);
+    let fields = ["name", "state", "round", "rounds", "devices", "present", "revoked"];
+    let [name, state, round, rounds, devices, present, revoked] = fields.map(|key| text(value, key));
+    let [model, items, version, undone] = ["model", "items", "version", "undone"].map(|key| text(value, key));
     let mut out = format!(
-        "{}: {}, {} of {} rounds done, {} devices ({} heard of in five minutes, {} shut out)\n",
-        of("name"),
-        of("state"),
-        of("round"),
-        of("rounds"),
-        of("devices"),
-        of("present"),
-        of("revoked")
+        "{name}: {state}, {round} of {rounds} rounds done, {devices} devices ({present} active in the last five minutes, \
+         {revoked} revoked)\nmodel {model} with {items} items, version {version}\n"
     );
-    let _ = writeln!(out, "model {} with {} items, version {}", of("model"), of("items"), of("version"));
-    if value["privacy"].is_object() {
-        let spent = &value["privacy"];
-        let of = |key| text(spent, key);
-        let budget = if spent["budget"].is_null() { String::new() } else { format!(" of {}", of("budget")) };
+    let spent = &value["privacy"];
+    if spent.is_object() {
+        let [delta, hides, placement, shape, rounds] =
+            ["delta", "hides", "placement", "shape", "rounds"].map(|key| text(spent, key));
+        let budget = spent["budget"].as_f64().map(|budget| format!(" of {budget}")).unwrap_or_default();
+        let number = |key: &str, missing: f64| spent[key].as_f64().unwrap_or(missing);
+        let (epsilon, multiplier) = (number("epsilon", f64::INFINITY), number("noise_multiplier", 0.0));
         let _ = writeln!(
             out,
-            "epsilon {:.3}{budget} at delta {} of {} ({} {} noise of {:.3} clips of {:.3}, {} rounds)",
-            spent["epsilon"].as_f64().unwrap_or(f64::INFINITY),
-            of("delta"),
-            of("hides"),
-            of("placement"),
-            of("shape"),
-            spent["noise_multiplier"].as_f64().unwrap_or(0.0),
-            spent["clip"].as_f64().unwrap_or(0.0),
-            of("rounds")
+            "epsilon {epsilon:.3}{budget} at delta {delta} of {hides} ({placement} {shape} noise of {multiplier:.3} clips of \
+             {:.3}, {rounds} rounds)",
+            number("clip", 0.0)
         );
     }
     if value["record_uploads"] == true {
-        out.push_str("every upload is kept for an audit, which devices are told\n");
+        out.push_str("every upload is retained for an audit, which devices are told\n");
     }
     if value["undone"].as_u64().unwrap_or(0) > 0 {
-        let _ = writeln!(out, "{} rounds are held again without people who withdrew", of("undone"));
+        let _ = writeln!(out, "{undone} rounds are held again without devices that withdrew");
     }
     if let Some(why) = value["failure"].as_str() {
         let _ = writeln!(out, "it failed: {why}");
     }
-    if value["under_way"].is_object() {
-        let round = &value["under_way"];
-        let of = |key| text(round, key);
+    let open = &value["under_way"];
+    if open.is_object() {
+        let fields = ["round", "asked", "stored", "wanted", "declined", "refused"];
+        let [round, asked, stored, wanted, declined, refused] = fields.map(|key| text(open, key));
         let _ = writeln!(
             out,
-            "round {} is under way: {} asked, {} of {} wanted updates stored, {} declined, {} refused",
-            of("round"),
-            of("asked"),
-            of("stored"),
-            of("wanted"),
-            of("declined"),
-            of("refused")
+            "round {round} is open: {asked} devices selected, {stored} of {wanted} updates stored, {declined} declined, \
+             {refused} rejected"
         );
     }
     out
 }
 
 fn rounds(value: &Value) -> String {
-    let mut out = format!(
-        "{:>7} {:>8} {:>7} {:>8} {:>8} {:>8} {:>12} {:>12} {:>8}  remark\n",
-        "round", "version", "asked", "counted", "declined", "refused", "bytes up", "bytes down", "seconds"
-    );
-    for round in value["rounds"].as_array().map_or(&[][..], Vec::as_slice) {
-        let of = |key| text(round, key);
-        let seconds =
-            (round["closed"].as_f64().unwrap_or(0.0) - round["opened"].as_f64().unwrap_or(0.0)) / 1000.0;
-        let _ = writeln!(
-            out,
-            "{:>7} {:>8} {:>7} {:>8} {:>8} {:>8} {:>12} {:>12} {:>8.1}  {}",
-            of("round"),
-            of("version"),
-            of("asked"),
-            of("counted"),
-            of("declined"),
-            of("refused"),
-            of("bytes_up"),
-            of("bytes_down"),
-            seconds,
-            of("remark")
-        );
+    let mut all = value["rounds"].clone();
+    for round in all.as_array_mut().into_iter().flatten() {
+        let milliseconds = |key: &str| round[key].as_f64().unwrap_or(0.0);
+        let seconds = (milliseconds("closed") - milliseconds("opened")) / 1000.0;
+        round["seconds"] = format!("{seconds:.1}").into();
+        round["remark"] = format!(" {}", text(round, "remark")).into();
     }
-    out
+    let columns = [
+        ("round", "round", 7),
+        ("version", "version", 8),
+        ("asked", "asked", 7),
+        ("counted", "counted", 8),
+        ("declined", "declined", 8),
+        ("refused", "refused", 8),
+        ("bytes up", "bytes_up", 12),
+        ("bytes down", "bytes_down", 12),
+        ("seconds", "seconds", 8),
+        (" remark", "remark", -1),
+    ];
+    table(&all, &columns)
 }
 
-/// The token alone, so that it can go into a file.
+/// The token alone, so that it can be redirected to a file.
 fn token(value: &Value) -> String {
     format!("{}\n", text(value, "token"))
 }

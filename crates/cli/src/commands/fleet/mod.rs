@@ -1,37 +1,36 @@
-//! `fleet`: many devices in one process against a real server.
+//! `fleet`: many devices in one process, with a real server.
 
 mod workers;
 
 use crate::args::{Common, Fleet};
 use crate::commands::federation::client::secret;
 use crate::key_file;
-use crate::output::{self, Usage};
+use crate::output::{self, Usage, usage};
 use crate::progress::Bar;
 use anyhow::{Context, Result, bail};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
-    Method, Options, Pace, Request, Response, Roster, Secret, Seeds, Store, Together, Transport,
-    TransportError,
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Method,
+    Options, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
-use sottovoce_experiment::trial::{DataPlan, prepare};
+use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
 use sottovoce_protocol::{Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use workers::Work;
+use workers::Plan;
 
-/// How long a device of a fleet rests after a failure: short, since it is there to be hard on a server.
-const PACE: Pace = Pace {
-    first: Duration::from_millis(50),
-    most: Duration::from_secs(2),
-    check_in: Duration::from_millis(200),
-    conditions: Duration::from_secs(1),
+/// Pauses of a device: short, to load the server.
+const TIMING: Timing = Timing {
+    initial_backoff: Duration::from_millis(50),
+    max_backoff: Duration::from_secs(2),
+    check_in_interval: Duration::from_millis(200),
+    conditions_interval: Duration::from_secs(1),
 };
-/// Bytes of small answers at most.
+/// Bytes of small responses.
 const SMALL: u64 = 1 << 20;
 
 /// `sottovoce fleet`.
@@ -39,45 +38,35 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     let start = Instant::now();
     let transport = transport(args)?;
     let about = about(&transport, &args.federation)?;
-    let people = people(args, common)?;
-    let mut devices = people.devices(args, common, &transport)?;
+    let users = users(args, common)?;
+    let mut devices = users.devices(args, common, &transport)?;
     let number = devices.len();
     enrol(&mut devices, &transport, start, common.quiet)?;
     let enrolled = start.elapsed().as_secs_f64();
     if let Some(path) = &args.devices_out {
-        crate::folder::write_file(path, people.owners(&devices).as_bytes())?;
+        crate::folder::write_file(path, users.table(&devices).as_bytes())?;
     }
-    let work = Work::new(devices, start, args.seconds.map(Duration::from_secs_f64));
+    let schedule = Plan::new(devices, start, args.seconds.map(Duration::from_secs_f64));
     let mut bar = Bar::new("rounds", about["rounds"].as_u64().unwrap_or(0), common.quiet);
-    let total = workers::run(&work, &transport, usize::from(args.connections), &mut bar)?;
+    let total = workers::run(&schedule, &transport, usize::from(args.connections), &mut bar)?;
     drop(bar);
-    let model = download_patiently(&transport, &args.federation)?;
+    let model = with_retries(|| download(&transport, &args.federation))?;
     if let Some(path) = &args.model_out {
         write_model(path, &model)?;
     }
+    let workers::Total { updates, dropped, declined, failures, .. } = total;
+    let (version, checksum) = (model.version.0, format!("{:08x}", model.parameters.checksum()));
+    let seconds = start.elapsed().as_secs_f64();
     let report = json!({
-        "devices": number,
-        "updates": total.updates,
-        "dropped": total.dropped,
-        "declined": total.declined,
-        "failures": total.failures,
-        "version": model.version.0,
-        "checksum": format!("{:08x}", model.parameters.checksum()),
-        "seconds": {"enrol": enrolled, "all": start.elapsed().as_secs_f64()},
+        "devices": number, "updates": updates, "dropped": dropped, "declined": declined, "failures": failures,
+        "version": version, "checksum": checksum, "seconds": {"enrol": enrolled, "all": seconds},
     });
     if common.json {
         return output::print_json(&report);
     }
     output::print(&format!(
-        "{number} devices, {} updates taken ({} dropped, {} rounds declined, {} failures on the way) in {:.1} s\n\
-         the shared model is at version {}, checksum {:08x}\n",
-        total.updates,
-        total.dropped,
-        total.declined,
-        total.failures,
-        start.elapsed().as_secs_f64(),
-        model.version.0,
-        model.parameters.checksum()
+        "{number} devices, {updates} updates accepted ({dropped} dropped, {declined} rounds declined, {failures} failed \
+         requests) in {seconds:.1} s\nthe shared model is at version {version}, checksum {checksum}\n"
     ))
 }
 
@@ -86,38 +75,38 @@ fn transport(args: &Fleet) -> Result<HttpTransport> {
     let ca = args.ca.as_deref().map(read).transpose()?;
     let options = HttpOptions {
         ca,
-        connections: usize::from(args.connections),
-        whole: Duration::from_secs(60),
+        idle_connections: usize::from(args.connections),
+        request_timeout: Duration::from_secs(60),
         ..HttpOptions::default()
     };
     HttpTransport::new(&args.server, &options).map_err(|error| Usage(error.to_string()).into())
 }
 
-fn get(transport: &dyn Transport, path: String, most: u64) -> Result<Response> {
+fn get(transport: &dyn Transport, path: String, max_response_bytes: u64) -> Result<Response> {
     let (bearer, round_token, idempotency_key, body) = (None, None, None, Arc::from([]));
-    let request = Request { method: Method::Get, path, bearer, round_token, idempotency_key, body, most };
+    let request = Request { method: Method::Get, path, bearer, round_token, idempotency_key, body, max_response_bytes };
     let response = transport.send(&request)?;
     if response.status != 200 {
         let (code, detail) = response.problem();
-        bail!("the server answers {} {code}: {detail}", response.status);
+        bail!("the server responds {} {code}: {detail}", response.status);
     }
     Ok(response)
 }
 
 pub(crate) fn about(transport: &dyn Transport, federation: &str) -> Result<Value> {
     let response = get(transport, format!("/v1/federations/{federation}"), SMALL)?;
-    serde_json::from_slice(&response.body).context("what the server says of the federation")
+    serde_json::from_slice(&response.body).context("the server's description of the federation")
 }
 
-/// How long a server that was there may be away in the end.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait for a server that is restarting.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The current version, of a server that may be about to come back.
-fn download_patiently(transport: &dyn Transport, federation: &str) -> Result<SharedModel> {
+/// Repeats requests to a server that has answered before and may be restarting.
+fn with_retries<T>(request: impl Fn() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
-        match download(transport, federation) {
-            Err(error) if error.is::<TransportError>() && start.elapsed() < PATIENCE => {
+        match request() {
+            Err(error) if error.is::<TransportError>() && start.elapsed() < RESTART_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(200));
             }
             done => return done,
@@ -132,19 +121,19 @@ fn download(transport: &dyn Transport, federation: &str) -> Result<SharedModel> 
     Ok(codec::decode_model(&get(transport, path, limits::MESSAGE_BYTES)?.body)?)
 }
 
-/// Whose devices they are.
-struct People {
+/// The users whose devices they are.
+struct Users {
     train: Histories,
     ids: sottovoce_core::Names,
     names: sottovoce_core::Names,
-    /// Those who have something to learn from.
+    /// Those with training interactions.
     learners: Vec<u32>,
 }
 
-fn people(args: &Fleet, common: &Common) -> Result<People> {
+fn users(args: &Fleet, common: &Common) -> Result<Users> {
     let plan = DataPlan {
         source: args.data.clone(),
-        load: args.reading.options(common),
+        load: args.reading.options(None, common),
         cleaning: args.cleaning.cleaning(),
         split: args.split,
         validation: None,
@@ -157,46 +146,42 @@ fn people(args: &Fleet, common: &Common) -> Result<People> {
     if let Some(devices) = args.devices {
         if learners.len() < devices as usize {
             let found = learners.len();
-            return Err(Usage(format!(
-                "{devices} devices are wanted; {found} people have something to learn from"
-            ))
-            .into());
+            return usage(format!("{devices} devices are wanted; {found} users have training interactions"));
         }
         learners.truncate(devices as usize);
     }
-    Ok(People { train, ids: prepared.parts.catalog.ids, names: prepared.parts.users, learners })
+    Ok(Users { train, ids: prepared.parts.catalog.ids, names: prepared.parts.users, learners })
 }
 
-impl People {
-    /// Their devices, as they were kept or new.
+impl Users {
+    /// Their devices, restored or new.
     fn devices(&self, args: &Fleet, common: &Common, transport: &dyn Transport) -> Result<Vec<Device>> {
         let token = secret(&args.token_file)?;
         let path = format!("/v1/federations/{}/catalog", args.federation);
-        let items = Arc::new(Items::parse(get(transport, path, limits::MESSAGE_BYTES)?.body)?);
-        let together = Arc::new(Together::new());
-        let key = key_file::read(args.federation_key.as_deref())?;
+        let catalog = with_retries(|| get(transport, path.clone(), limits::MESSAGE_BYTES))?;
+        let items = Arc::new(Items::parse(catalog.body)?);
+        let together = Arc::new(SharedCache::new());
+        let key = key_file::read_shared(args.federation_key.as_deref())?;
         let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
-        policy.disclosure = args.pi_draw;
+        policy.disclosure = args.disclosure;
         policy.criteria = match args.report.iter().any(|name| name == "all") {
             true => Reportable::All,
             false => Reportable::Only(args.report.iter().cloned().collect()),
         };
         let make = |&user: &u32| {
-            let options =
-                Options { pace: PACE, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
+            let options = Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
             let mut store: Box<dyn Store> = match &args.store {
-                Some(folder) => kept(folder, user)?,
+                Some(folder) => file_store(folder, user)?,
                 None => Box::new(MemoryStore::new()),
             };
             if store.load()?.is_some() {
                 return Ok(Device::open(store, options)?);
             }
             let secret = secret_of(common.seed, user);
-            let mut enrolment =
-                Enrolment::new(&args.server, &args.federation, &token, secret, policy.clone());
+            let mut enrolment = Enrolment::new(&args.server, &args.federation, &token, secret, policy.clone());
             enrolment.seeds = Seeds::Simulated { seed: common.seed, user: u64::from(user) };
             let history = self.train.of(user as usize).iter().filter_map(|&item| self.ids.get(item as usize));
-            enrolment.history = History::of_ids(history);
+            enrolment.history = History::from_ids(history);
             enrolment.items = Some(Arc::clone(&items));
             enrolment.key = key;
             Ok(Device::enrol(store, enrolment, options)?)
@@ -204,11 +189,9 @@ impl People {
         let devices = self.learners.iter().map(make).collect::<Result<Vec<_>>>()?;
         Ok(introduce(devices))
     }
-}
 
-impl People {
-    /// Which device is whose, one line each.
-    fn owners(&self, devices: &[Device]) -> String {
+    /// The user of each device, one line each.
+    fn table(&self, devices: &[Device]) -> String {
         let line = |(device, &user): (&Device, &u32)| {
             Some(format!("{}\t{}\n", device.number()?, self.names.get(user as usize)?))
         };
@@ -216,21 +199,21 @@ impl People {
     }
 }
 
-/// Devices of one fleet know each other, for rounds in which they show who they are.
+/// Gives the devices each other's keys, for rounds with signed identities.
 fn introduce(mut devices: Vec<Device>) -> Vec<Device> {
     let roster: Arc<Roster> = Arc::new(devices.iter().map(Device::identity).collect());
-    devices.iter_mut().for_each(|device| device.know(Arc::clone(&roster)));
+    devices.iter_mut().for_each(|device| device.set_session_roster(Arc::clone(&roster)));
     devices
 }
 
-/// A folder of the device's own. Made-up devices need no secret key.
-fn kept(folder: &Path, user: u32) -> Result<Box<dyn Store>> {
+/// The store of a simulated device, which needs no secret key.
+fn file_store(folder: &Path, user: u32) -> Result<Box<dyn Store>> {
     let folder = folder.join(format!("device-{user:07}"));
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     Ok(Box::new(FileStore::open(&folder, Key::new([7; 32]))?))
 }
 
-/// The same device enrols again as the same.
+/// The secret of a device, the same in every run.
 fn secret_of(seed: u64, user: u32) -> Secret {
     let mut rng = sottovoce_core::Rng::new(seed).stream("fleet", u64::from(user));
     let mut bytes = [0; 32];
@@ -238,27 +221,25 @@ fn secret_of(seed: u64, user: u32) -> Secret {
     Secret::new(bytes)
 }
 
-/// Enrols one after the other, so that numbers go by the order of people.
+/// Enrols one after the other, so that devices are numbered in the order of users.
 fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quiet: bool) -> Result<()> {
     let mut bar = Bar::new("enrolling", devices.len() as u64, quiet);
     let steps = devices.len() as u64;
-    for (place, device) in devices.iter_mut().enumerate() {
+    for (index, device) in devices.iter_mut().enumerate() {
         while device.number().is_none() {
-            match device.next(start.elapsed())? {
+            match device.next_action(start.elapsed())? {
                 Action::Send(request) => {
                     let answer = transport.send(&request);
-                    if let Some(sottovoce_device::Next::Never(end)) =
-                        device.answer(start.elapsed(), answer)?
-                    {
+                    if let Some(sottovoce_device::NextStep::Stop(end)) = device.handle_response(start.elapsed(), answer)? {
                         bail!("a device cannot enrol: {end}");
                     }
                 }
-                Action::Rest(sottovoce_device::Next::After(wait, _)) => std::thread::sleep(wait),
-                Action::Rest(sottovoce_device::Next::Never(end)) => bail!("a device cannot enrol: {end}"),
-                Action::Train => bail!("a device that is not enrolled wants to learn"),
+                Action::Idle(sottovoce_device::NextStep::Wait(wait, _)) => std::thread::sleep(wait),
+                Action::Idle(sottovoce_device::NextStep::Stop(end)) => bail!("a device cannot enrol: {end}"),
+                Action::Train => bail!("a device that is not enrolled trains"),
             }
         }
-        bar.set(place as u64 + 1, steps);
+        bar.set(index as u64 + 1, steps);
     }
     Ok(())
 }
@@ -280,6 +261,3 @@ fn write_model(path: &Path, model: &SharedModel) -> Result<()> {
     let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
     crate::folder::write_file(path, &safetensors::serialize(tensors, None)?)
 }
-
-/// A device that several threads work on in turn.
-type Shared = Mutex<Device>;

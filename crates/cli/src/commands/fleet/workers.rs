@@ -1,20 +1,19 @@
-//! Threads that let devices work, each when it is due.
+//! Threads that step each device when it is due.
 
-use super::Shared;
 use crate::progress::Bar;
 use anyhow::{Result, bail};
-use sottovoce_device::{Device, Next, Rest, Transport};
+use sottovoce_device::{Device, NextStep, WaitReason, Transport};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A device is not asked more often than this, whatever the server says.
-const LEAST_REST: Duration = Duration::from_millis(20);
-/// How long a worker sleeps when nothing is due.
-const NAP: Duration = Duration::from_millis(2);
+/// The shortest pause between two steps of a device, whatever the server says.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+/// How long a worker sleeps when no device is due.
+const IDLE_PAUSE: Duration = Duration::from_millis(2);
 
-/// What a fleet did.
+/// What a fleet has done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Total {
     pub(super) updates: u64,
@@ -25,9 +24,9 @@ pub(super) struct Total {
     pub(super) round: u64,
 }
 
-/// Devices and when they are due.
-pub(super) struct Work {
-    devices: Vec<Shared>,
+/// Devices, and when each is due.
+pub(super) struct Plan {
+    devices: Vec<Mutex<Device>>,
     due: Mutex<Due>,
     start: Instant,
     end: Option<Duration>,
@@ -35,7 +34,7 @@ pub(super) struct Work {
 
 struct Due {
     queue: BinaryHeap<Reverse<(Duration, usize)>>,
-    /// Devices that have not come to their end.
+    /// Devices that are not finished.
     left: usize,
     total: Total,
     failure: Option<String>,
@@ -45,9 +44,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Work {
+impl Plan {
     pub(super) fn new(devices: Vec<Device>, start: Instant, end: Option<Duration>) -> Self {
-        let queue = (0..devices.len()).map(|place| Reverse((Duration::ZERO, place))).collect();
+        let queue = (0..devices.len()).map(|index| Reverse((Duration::ZERO, index))).collect();
         let due = Due { queue, left: devices.len(), total: Total::default(), failure: None };
         Self { devices: devices.into_iter().map(Mutex::new).collect(), due: Mutex::new(due), start, end }
     }
@@ -60,24 +59,24 @@ impl Work {
     /// A device that is due, if there is one.
     fn take(&self) -> Option<usize> {
         let mut due = lock(&self.due);
-        let Reverse((at, place)) = *due.queue.peek()?;
+        let Reverse((at, index)) = *due.queue.peek()?;
         if at > self.start.elapsed() {
             return None;
         }
         due.queue.pop();
-        Some(place)
+        Some(index)
     }
 
     fn work(&self, transport: &dyn Transport) {
         while !self.is_over() {
-            let Some(place) = self.take() else {
-                std::thread::sleep(NAP);
+            let Some(index) = self.take() else {
+                std::thread::sleep(IDLE_PAUSE);
                 continue;
             };
-            let next = lock(&self.devices[place]).step(transport, self.start.elapsed());
+            let next = lock(&self.devices[index]).step(transport, self.start.elapsed());
             let mut due = lock(&self.due);
             match next {
-                Ok(next) => due.after(next, place, self.start.elapsed()),
+                Ok(next) => due.after(next, index, self.start.elapsed()),
                 Err(error) => due.failure = Some(error.to_string()),
             }
         }
@@ -85,46 +84,46 @@ impl Work {
 }
 
 impl Due {
-    fn after(&mut self, next: Next, place: usize, now: Duration) {
+    fn after(&mut self, next: NextStep, index: usize, now: Duration) {
         let (wait, rest) = match next {
-            Next::After(wait, rest) => (wait, rest),
-            Next::Never(end) => {
-                self.failure = Some(format!("a device was sent away: {end}"));
+            NextStep::Wait(wait, rest) => (wait, rest),
+            NextStep::Stop(end) => {
+                self.failure = Some(format!("a device was rejected: {end}"));
                 return;
             }
         };
         match rest {
-            Rest::Done { round } => {
+            WaitReason::UpdateAccepted { round } => {
                 self.total.updates += 1;
                 self.total.round = self.total.round.max(round);
             }
-            Rest::Dropped { .. } => self.total.dropped += 1,
-            Rest::Declined { .. } => self.total.declined += 1,
-            Rest::Failed { .. } => self.total.failures += 1,
-            Rest::Idle { state } if state == "finished" => {
+            WaitReason::UpdateRejected { .. } => self.total.dropped += 1,
+            WaitReason::Declined { .. } => self.total.declined += 1,
+            WaitReason::Failed { .. } => self.total.failures += 1,
+            WaitReason::NoRound { state } if state == "finished" => {
                 self.left -= 1;
                 return;
             }
             _ => (),
         }
-        self.queue.push(Reverse((now + wait.max(LEAST_REST), place)));
+        self.queue.push(Reverse((now + wait.max(MIN_PAUSE), index)));
     }
 }
 
-/// Works until the federation is finished, or time is over.
-pub(super) fn run(work: &Work, transport: &dyn Transport, threads: usize, bar: &mut Bar) -> Result<Total> {
+/// Runs until the federation is finished, or the time is up.
+pub(super) fn run(schedule: &Plan, transport: &dyn Transport, threads: usize, bar: &mut Bar) -> Result<Total> {
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| work.work(transport));
+            scope.spawn(|| schedule.work(transport));
         }
-        while !work.is_over() {
+        while !schedule.is_over() {
             std::thread::sleep(Duration::from_millis(50));
-            let round = lock(&work.due).total.round;
+            let round = lock(&schedule.due).total.round;
             bar.say(&format!("round {round}"));
             bar.tick();
         }
     });
-    let due = lock(&work.due);
+    let due = lock(&schedule.due);
     match &due.failure {
         Some(failure) => bail!("{failure}"),
         None => Ok(due.total),

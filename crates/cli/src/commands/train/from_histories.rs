@@ -1,44 +1,24 @@
-//! `train` on a file of histories: in memory, or with `--stream` from the file.
+//! `train` on a history file: in memory, or with `--stream` from the file.
 //!
-//! Such a file has no names, times or test part: the model is trained, not judged.
+//! A history file has no names, timestamps or test part: the model is trained, not evaluated.
 
-use super::{Bytes, Privacy, Turnout, federated_names, show_federated, show_written, store_outcome};
+use super::{Outcome, federated_names, show_federated, show_written, store_outcome};
 use crate::args::{Common, Train};
 use crate::folder;
-use crate::measure::{cpu_seconds, peak_rss_bytes};
+use crate::measure::cpu_seconds;
 use crate::model_dir::{self, About};
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use crate::progress::Bar;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use sottovoce_federation::{HistoryFile, Streaming, registry};
+use sottovoce_federation::{HistoryFile, Simulation, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{Fit, Flow, Progress, Recommender, Summary, Watch};
 use std::path::Path;
 use std::time::Instant;
 
-/// What `--json` prints. Seconds and memory are the only fields that two runs with the same seed may differ in.
-#[derive(Serialize)]
-struct Outcome<'a> {
-    model: &'static str,
-    settings: &'a Settings,
-    seed: u64,
-    data: DataFacts<'a>,
-    streamed: bool,
-    epochs: usize,
-    triples: u64,
-    /// Mean loss of the last epoch's triples, where the model has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    loss: Option<f64>,
-    bytes: Bytes,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    turnout: Option<Turnout>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    privacy: Option<Privacy>,
-    seconds: Seconds,
-    peak_rss_bytes: Option<u64>,
-}
+type HistoriesOutcome<'a> = Outcome<'a, DataFacts<'a>, Seconds>;
 
 #[derive(Serialize)]
 struct DataFacts<'a> {
@@ -55,12 +35,12 @@ struct Seconds {
 }
 
 /// Shows progress and remembers the loss.
-struct Epochs {
+struct LossMonitor {
     bar: Bar,
     loss: Option<f64>,
 }
 
-impl Watch for Epochs {
+impl Watch for LossMonitor {
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow {
         self.bar.set(progress.epoch as u64, progress.epochs as u64);
         self.loss = progress.loss;
@@ -69,58 +49,44 @@ impl Watch for Epochs {
 }
 
 pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings: &Settings) -> Result<()> {
-    refuse_what_needs_more(args)?;
+    check(args)?;
     let mut recommender = streaming(model, settings)?;
     let file = HistoryFile::open(Path::new(&args.data))?;
     let (users, items) = (file.users(), file.catalog_size());
     let data = DataFacts { file: &args.data, users, items, interactions: file.interactions() };
     let bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
-    let mut watch = Epochs { bar, loss: None };
+    let mut watch = LossMonitor { bar, loss: None };
     let (started, before) = (Instant::now(), cpu_seconds());
     let mut fit = Fit::new(common.seed, &mut watch);
-    let summary = learn(args.stream, file, recommender.as_mut(), &mut fit)
+    let summary = train(args.stream, file, &mut recommender, &mut fit)
         .with_context(|| format!("training {} on {}", model.name, args.data))?;
     let seconds = Seconds { train: started.elapsed().as_secs_f64(), train_cpu: cpu_seconds() - before };
     let loss = watch.loss;
     drop(watch);
     let outcome = Outcome {
-        model: model.name,
-        settings,
-        seed: common.seed,
-        data,
-        streamed: args.stream,
-        epochs: summary.epochs,
-        triples: summary.triples,
+        streamed: Some(args.stream),
         loss,
-        bytes: Bytes { down: summary.traffic.down, up: summary.traffic.up },
-        turnout: Turnout::of(&summary.turnout),
-        privacy: summary.privacy.as_ref().map(Privacy::of),
-        seconds,
-        peak_rss_bytes: peak_rss_bytes(),
+        ..Outcome::new((model, settings, common.seed), data, &summary, seconds)
     };
-    store(args, &outcome, recommender.as_ref())?;
+    store(args, &outcome, &recommender)?;
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
 }
 
-fn streaming(model: &Model, settings: &Settings) -> Result<Box<dyn Streaming>> {
-    registry::streaming(model.name, settings).ok_or_else(|| {
-        let message = format!(
-            "{} does not learn from a file of histories; models that do: {}",
-            model.name,
-            federated_names()
-        );
+fn streaming(model: &Model, settings: &Settings) -> Result<Simulation> {
+    registry::simulation(model.name, settings).ok_or_else(|| {
+        let message =
+            format!("{} cannot be trained on a history file; models that can: {}", model.name, federated_names());
         Usage(message).into()
     })
 }
 
-/// What a file without names, times and a test part cannot give.
-fn refuse_what_needs_more(args: &Train) -> Result<()> {
+/// Rejects options that need names, timestamps or a test part.
+fn check(args: &Train) -> Result<()> {
     if !HistoryFile::is_one(Path::new(&args.data)) {
-        let message = format!(
-            "--stream reads a file of histories, and {} is none; make one with `sottovoce data convert {} OUT.histories`",
+        return usage(format!(
+            "--stream needs a history file, and {} is none; make one with `sottovoce data convert {} OUT.histories`",
             args.data, args.data
-        );
-        return Err(Usage(message).into());
+        ));
     }
     let given = [
         ("--validation", args.preparing.split.validation.is_some()),
@@ -131,20 +97,14 @@ fn refuse_what_needs_more(args: &Train) -> Result<()> {
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((what, _)) => {
-            let message =
-                format!("{}: a file of histories is learnt from as it is, without {what}", args.data);
+            let message = format!("{}: {what} does not apply to a history file", args.data);
             Err(Usage(message).into())
         }
         None => Ok(()),
     }
 }
 
-fn learn(
-    stream: bool,
-    file: HistoryFile,
-    recommender: &mut dyn Streaming,
-    fit: &mut Fit<'_>,
-) -> Result<Summary> {
+fn train(stream: bool, file: HistoryFile, recommender: &mut Simulation, fit: &mut Fit<'_>) -> Result<Summary> {
     if stream {
         return Ok(recommender.fit_file(file, fit)?);
     }
@@ -152,7 +112,7 @@ fn learn(
     Ok(recommender.fit(&histories, fit)?)
 }
 
-fn store(args: &Train, outcome: &Outcome<'_>, recommender: &dyn Recommender) -> Result<()> {
+fn store(args: &Train, outcome: &HistoriesOutcome<'_>, recommender: &dyn Recommender) -> Result<()> {
     let Some(out) = &args.out else { return Ok(()) };
     let settings = outcome.settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let about = About::new(outcome.model, settings, outcome.seed, &args.data, "");
@@ -162,25 +122,22 @@ fn store(args: &Train, outcome: &Outcome<'_>, recommender: &dyn Recommender) -> 
     })
 }
 
-fn show(args: &Train, model: &Model, outcome: &Outcome<'_>) -> Result<()> {
+fn show(args: &Train, model: &Model, outcome: &HistoriesOutcome<'_>) -> Result<()> {
     let data = &outcome.data;
+    let (users, items, interactions) = (grouped(data.users), grouped(data.items), grouped(data.interactions));
+    let streamed = if args.stream { ", streamed" } else { "" };
     output::print_line(&format!(
-        "{} on {}: {} people, {} items, {} interactions{}",
-        model.title,
-        data.file,
-        grouped(data.users as u128),
-        grouped(data.items as u128),
-        grouped(data.interactions),
-        if outcome.streamed { ", read as they were needed" } else { "" },
+        "{} on {}: {users} users, {items} items, {interactions} interactions{streamed}",
+        model.title, data.file
     ))?;
-    let loss = outcome.loss.map_or_else(String::new, |loss| format!(", mean loss of the last {loss:.4}"));
+    let loss = outcome.loss.map_or_else(String::new, |loss| format!(", mean loss {loss:.4} in the last"));
     output::print_line(&format!(
         "{:.1} s training, {:.1} CPU s ({} epochs{loss})",
         outcome.seconds.train, outcome.seconds.train_cpu, outcome.epochs
     ))?;
-    show_federated(outcome.turnout.as_ref(), outcome.privacy.as_ref())?;
+    show_federated(outcome)?;
     if let Some(peak) = outcome.peak_rss_bytes {
-        output::print_line(&format!("{:.0} MB of memory at most", peak as f64 / 1e6))?;
+        output::print_line(&format!("{:.0} MB peak memory", peak as f64 / 1e6))?;
     }
     show_written(args)
 }

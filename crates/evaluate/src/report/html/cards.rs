@@ -1,7 +1,7 @@
 //! Data cards.
 
 use crate::report::date::day;
-use crate::report::markup::{escape, inline};
+use crate::report::markup::{escape, inline, unless_empty};
 use crate::report::model::DataCard;
 use crate::report::number::{Format, significant};
 
@@ -9,9 +9,7 @@ use crate::report::number::{Format, significant};
 pub(super) fn card(card: &DataCard) -> String {
     let count = |n: u64| Format::Integer.show(n as f64);
     let mut out = format!("<article class=\"card\">\n<h3>{}</h3>\n", escape(&card.name));
-    if !card.source.is_empty() {
-        out += &format!("<p class=\"source\">{}</p>\n", inline(&card.source));
-    }
+    out += &unless_empty(&card.source, |text| format!("<p class=\"source\">{}</p>\n", inline(text)));
     let density = card.density().map_or("–".into(), |d| significant(d * 100.0) + "%");
     let sizes = [
         ("users", count(card.users)),
@@ -45,10 +43,7 @@ fn facts(card: &DataCard) -> Vec<(String, String)> {
     }
     out.extend(card.facts.iter().map(|(name, value)| (escape(name), inline(value))));
     if !card.fingerprint.is_empty() {
-        out.push((
-            "fingerprint".into(),
-            format!("<code class=\"print\">{}</code>", escape(&card.fingerprint)),
-        ));
+        out.push(("fingerprint".into(), format!("<code class=\"print\">{}</code>", escape(&card.fingerprint))));
     }
     out
 }
@@ -60,9 +55,8 @@ fn parts(parts: &[(String, u64)]) -> String {
         return String::new();
     }
     let share = |n: u64| n as f64 / total as f64 * 100.0;
-    let bar = parts
-        .iter()
-        .map(|(_, n)| format!("<span style=\"flex-grow:{}\"></span>", significant(share(*n).max(0.5))));
+    let bar =
+        parts.iter().map(|(_, n)| format!("<span style=\"flex-grow:{}\"></span>", significant(share(*n).max(0.5))));
     let names = parts.iter().map(|(name, n)| {
         let (count, share) = (Format::Integer.show(*n as f64), significant(share(*n)));
         format!("<li>{} <b>{count}</b> <small>{share}%</small></li>", escape(name))

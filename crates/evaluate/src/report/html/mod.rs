@@ -3,7 +3,7 @@
 mod cards;
 mod table;
 
-use super::markup::{distinct_slugs, escape, inline};
+use super::markup::{distinct_slugs, escape, inline, unless_empty};
 use super::model::{Block, KeyFigure, Report, Section};
 use super::plot::{Colours, PLOT_CSS, Plot, dark_colours, light_colours};
 
@@ -11,7 +11,8 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// Nothing may be fetched, whatever the page is made to contain.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// Widths at which plots are drawn: side by side, across the page, on a phone.
 const HALF: f64 = 510.0;
@@ -22,8 +23,7 @@ impl Report {
     /// The report as one HTML page that needs nothing else.
     pub fn to_html(&self) -> String {
         let page = Page::new(self);
-        let body =
-            [page.top(), page.contents(), page.sections(), page.data(), page.configuration(), page.foot()];
+        let body = [page.top(), page.contents(), page.sections(), page.data(), page.configuration(), page.foot()];
         let parts = [page.head(), body.concat(), format!("<script>{SCRIPT}</script>\n</body>\n</html>\n")];
         parts.concat()
     }
@@ -68,9 +68,7 @@ impl<'a> Page<'a> {
     fn top(&self) -> String {
         let report = self.report;
         let mut out = String::from("<header class=\"top\">\n<div class=\"brand\">Sottovoce");
-        if !report.subtitle.is_empty() {
-            out += &format!("<span>{}</span>", inline(&report.subtitle));
-        }
+        out += &unless_empty(&report.subtitle, |text| format!("<span>{}</span>", inline(text)));
         out += "</div>\n<button class=\"theme\" type=\"button\" hidden></button>\n";
         out += &format!("<h1>{}</h1>\n", escape(&report.title));
         for (at, sentence) in report.summary.iter().enumerate() {
@@ -88,12 +86,8 @@ impl<'a> Page<'a> {
     /// Links to the sections, where there are enough of them to lose one's way.
     fn contents(&self) -> String {
         let report = self.report;
-        let mut links: Vec<(&str, &str)> = self
-            .anchors
-            .iter()
-            .map(String::as_str)
-            .zip(report.sections.iter().map(|s| s.title.as_str()))
-            .collect();
+        let mut links: Vec<(&str, &str)> =
+            self.anchors.iter().map(String::as_str).zip(report.sections.iter().map(|s| s.title.as_str())).collect();
         links.extend((!report.data_cards.is_empty()).then_some(("the-data", "Data")));
         links.extend((!report.configuration.is_empty()).then_some(("the-configuration", "Configuration")));
         if links.len() < 3 {
@@ -106,17 +100,13 @@ impl<'a> Page<'a> {
     fn sections(&self) -> String {
         let mut tables = 0;
         let sections = self.report.sections.iter().zip(&self.anchors);
-        let body: String =
-            sections.map(|(section, anchor)| self.section(section, anchor, &mut tables)).collect();
+        let body: String = sections.map(|(section, anchor)| self.section(section, anchor, &mut tables)).collect();
         format!("<main>\n{body}")
     }
 
     fn section(&self, section: &Section, anchor: &str, tables: &mut usize) -> String {
-        let mut out = format!(
-            "<section id=\"{anchor}\">\n<h2>{}</h2>\n{}",
-            escape(&section.title),
-            prose(&section.text)
-        );
+        let mut out =
+            format!("<section id=\"{anchor}\">\n<h2>{}</h2>\n{}", escape(&section.title), prose(&section.text));
         for run in section.blocks.chunk_by(|a, b| is_plot(a) && is_plot(b)) {
             match &run[0] {
                 Block::Plot(_) => out += &self.plots(run),
@@ -142,10 +132,7 @@ impl<'a> Page<'a> {
     /// A plot twice, for wide and for narrow pages: text that shrinks with its picture cannot be read on a phone.
     fn plot(&self, plot: &Plot) -> String {
         let (class, width) = if plot.full_width { (" class=\"full\"", FULL) } else { ("", HALF) };
-        let caption = match plot.caption.is_empty() {
-            true => String::new(),
-            false => format!("<p>{}</p>", inline(&plot.caption)),
-        };
+        let caption = unless_empty(&plot.caption, |text| format!("<p>{}</p>", inline(text)));
         format!(
             "<figure{class}>\n<figcaption><h3>{}</h3>{caption}</figcaption>\n\
              <div class=\"wide\">{}</div>\n<div class=\"slim\">{}</div>\n</figure>\n",
@@ -161,9 +148,7 @@ impl<'a> Page<'a> {
             return String::new();
         }
         let cards: String = cards.iter().map(cards::card).collect();
-        format!(
-            "<section id=\"the-data\">\n<h2>Data</h2>\n<div class=\"cards\">\n{cards}</div>\n</section>\n"
-        )
+        format!("<section id=\"the-data\">\n<h2>Data</h2>\n<div class=\"cards\">\n{cards}</div>\n</section>\n")
     }
 
     fn configuration(&self) -> String {
@@ -188,7 +173,7 @@ impl<'a> Page<'a> {
             .iter()
             .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)))
             .collect();
-        let facts = if facts.is_empty() { facts } else { format!("<dl class=\"facts\">\n{facts}</dl>\n") };
+        let facts = unless_empty(&facts, |facts| format!("<dl class=\"facts\">\n{facts}</dl>\n"));
         format!("</main>\n<footer>\n{facts}</footer>\n")
     }
 }
@@ -198,15 +183,8 @@ fn is_plot(block: &Block) -> bool {
 }
 
 fn figure(figure: &KeyFigure) -> String {
-    let detail = match figure.detail.is_empty() {
-        true => String::new(),
-        false => format!("<dd class=\"detail\">{}</dd>", inline(&figure.detail)),
-    };
-    format!(
-        "<div><dt>{}</dt><dd class=\"value\">{}</dd>{detail}</div>\n",
-        escape(&figure.label),
-        escape(&figure.value)
-    )
+    let detail = unless_empty(&figure.detail, |text| format!("<dd class=\"detail\">{}</dd>", inline(text)));
+    format!("<div><dt>{}</dt><dd class=\"value\">{}</dd>{detail}</div>\n", escape(&figure.label), escape(&figure.value))
 }
 
 /// Paragraphs, parted by empty lines.

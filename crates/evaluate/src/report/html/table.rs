@@ -1,12 +1,12 @@
 //! Tables on the page.
 
-use crate::report::markup::{escape, inline};
+use crate::report::markup::{escape, inline, unless_empty};
 use crate::report::number::{Format, typographic};
-use crate::report::table::{Cell, Column, Direction, Row, Standing, Table};
+use crate::report::table::{Cell, CellRank, Column, Direction, Row, Table};
 
 /// A table with its caption, legend and explanations; `name` is that of its CSV file.
 pub(super) fn table(table: &Table, name: &str) -> String {
-    let standings = table.standings();
+    let cell_ranks = table.cell_ranks();
     let mut out = format!("<figure class=\"table\"{} id=\"table-{name}\">\n", shape(table));
     out += &caption(table, name);
     out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"";
@@ -22,7 +22,7 @@ pub(super) fn table(table: &Table, name: &str) -> String {
                 escape(group)
             );
         }
-        out.extend(rows.into_iter().map(|at| line(table, &table.rows[at], &standings[at])));
+        out.extend(rows.into_iter().map(|at| line(table, &table.rows[at], &cell_ranks[at])));
         out += "</tbody>\n";
     }
     if table.rows.is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn table(table: &Table, name: &str) -> String {
         out += &format!("<tbody><tr><td class=\"none\" colspan=\"{span}\">No rows</td></tr></tbody>\n");
     }
     out += "</table>\n</div>\n";
-    out += &legend(table, &standings);
+    out += &legend(table, &cell_ranks);
     out += &explanations(table);
     out + "</figure>\n"
 }
@@ -41,8 +41,7 @@ pub(super) fn table(table: &Table, name: &str) -> String {
 /// before they break.
 fn shape(table: &Table) -> String {
     let weight: usize = table.columns.iter().map(|c| if c.format == Format::Text { 2 } else { 1 }).sum();
-    let longest =
-        table.rows.iter().map(|row| row.label.chars().count().max(row.detail.chars().count())).max();
+    let longest = table.rows.iter().map(|row| row.label.chars().count().max(row.detail.chars().count())).max();
     let label = longest.unwrap_or(0).clamp(10, 60) * 6 / 10;
     let width = if weight < 7 { format!(";max-width:{}em", 15 + 9 * weight) } else { String::new() };
     format!(" style=\"--label:{label}em{width}\"")
@@ -68,12 +67,9 @@ fn heading(table: &Table) -> String {
         let class = if column.format == Format::Text { "words" } else { "num" };
         let up = column.direction == Direction::LowerBetter || column.format == Format::Text;
         let first = if up { "up" } else { "down" };
-        let arrow = match column.direction.arrow() {
-            "" => String::new(),
-            arrow => format!("<i aria-hidden=\"true\">{arrow}</i>"),
-        };
+        let arrow = unless_empty(column.direction.arrow(), |arrow| format!("<i aria-hidden=\"true\">{arrow}</i>"));
         let title = help(column);
-        let title = if title.is_empty() { title } else { format!(" title=\"{}\"", escape(&title)) };
+        let title = unless_empty(&title, |text| format!(" title=\"{}\"", escape(text)));
         out += &format!(
             "<th scope=\"col\" class=\"{class}\" data-first=\"{first}\"{title}>{}{arrow}</th>",
             escape(&column.title)
@@ -87,32 +83,29 @@ fn help(column: &Column) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn line(table: &Table, row: &Row, standings: &[Standing]) -> String {
+fn line(table: &Table, row: &Row, cell_ranks: &[CellRank]) -> String {
     let class = match (row.highlight, row.reference) {
         (true, _) => " class=\"set-off\"",
         (_, true) => " class=\"reference\"",
         _ => "",
     };
-    let detail = match row.detail.is_empty() {
-        true => String::new(),
-        false => format!("<small>{}</small>", escape(&row.detail)),
-    };
+    let detail = unless_empty(&row.detail, |text| format!("<small>{}</small>", escape(text)));
     let mut out = format!("<tr{class}><th scope=\"row\">{}{detail}</th>", escape(&row.label));
     let empty = Cell::default();
     for (at, column) in table.columns.iter().enumerate() {
-        out += &cell(row.cells.get(at).unwrap_or(&empty), column, standings[at]);
+        out += &cell(row.cells.get(at).unwrap_or(&empty), column, cell_ranks[at]);
     }
     out + "</tr>\n"
 }
 
-fn cell(cell: &Cell, column: &Column, standing: Standing) -> String {
+fn cell(cell: &Cell, column: &Column, rank: CellRank) -> String {
     if column.format == Format::Text {
         return format!("<td class=\"words\">{}{}</td>", escape(&cell.shown(Format::Text)), marks(cell));
     }
-    let class = match standing {
-        Standing::Best => "num best",
-        Standing::Second => "num second",
-        Standing::Other => "num",
+    let class = match rank {
+        CellRank::Best => "num best",
+        CellRank::Second => "num second",
+        CellRank::Other => "num",
     };
     let value = cell.finite().map(|v| format!(" data-v=\"{v}\"")).unwrap_or_default();
     let shown = cell.text.as_deref().map_or_else(|| typographic(&cell.shown(column.format)), Into::into);
@@ -141,27 +134,21 @@ fn uncertainty(cell: &Cell, format: Format) -> String {
     let finite = |x: &f64| x.is_finite();
     let spread = cell.spread.filter(finite).map(|s| format!("± {}", format.show_fine(s)));
     let interval = cell.interval.filter(|(low, high)| finite(low) && finite(high));
-    let interval =
-        interval.map(|(low, high)| format!("{}–{}", format.show_fine(low), format.show_fine(high)));
+    let interval = interval.map(|(low, high)| format!("{}–{}", format.show_fine(low), format.show_fine(high)));
     let parts: Vec<String> = spread.into_iter().chain(interval).collect();
     if parts.is_empty() { String::new() } else { format!("<small>{}</small>", escape(&parts.join(" · "))) }
 }
 
-fn legend(table: &Table, standings: &[Vec<Standing>]) -> String {
-    let seen = |wanted| standings.iter().flatten().any(|s| *s == wanted);
+fn legend(table: &Table, cell_ranks: &[Vec<CellRank>]) -> String {
+    let seen = |wanted| cell_ranks.iter().flatten().any(|s| *s == wanted);
     let mut items: Vec<String> = Vec::new();
     let scope = if table.best_in_group { " of its group" } else { "" };
-    items
-        .extend(seen(Standing::Best).then(|| format!("<span class=\"best\"><b>Bold</b></span> best{scope}")));
-    items.extend(
-        seen(Standing::Second).then(|| "<span class=\"second\"><b>underlined</b></span> second best".into()),
-    );
+    items.extend(seen(CellRank::Best).then(|| format!("<span class=\"best\"><b>Bold</b></span> best{scope}")));
+    items.extend(seen(CellRank::Second).then(|| "<span class=\"second\"><b>underlined</b></span> second best".into()));
     let has = |test: fn(&Cell) -> bool| table.rows.iter().flat_map(|row| &row.cells).any(test);
     items.extend(has(|c| c.spread.is_some()).then(|| "± standard deviation".into()));
     items.extend(has(|c| c.interval.is_some()).then(|| "small: confidence interval".into()));
-    items.extend(
-        table.legend().iter().map(|(sign, meaning)| format!("<b>{}</b> {}", escape(sign), inline(meaning))),
-    );
+    items.extend(table.legend().iter().map(|(sign, meaning)| format!("<b>{}</b> {}", escape(sign), inline(meaning))));
     let mut out = String::new();
     if !items.is_empty() {
         let items: String = items.iter().map(|item| format!("<li>{item}</li>")).collect();
@@ -177,9 +164,8 @@ fn explanations(table: &Table) -> String {
     if explained.iter().all(|column| column.help.is_empty()) {
         return String::new();
     }
-    let items = explained
-        .iter()
-        .map(|c| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&c.title), escape(&help(c))));
+    let items =
+        explained.iter().map(|c| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&c.title), escape(&help(c))));
     format!(
         "<details class=\"help\"><summary>What the columns mean</summary><dl>{}</dl></details>\n",
         items.collect::<String>()

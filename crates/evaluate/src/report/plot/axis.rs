@@ -3,41 +3,37 @@
 use crate::report::number::{self, typographic};
 use serde::{Deserialize, Serialize};
 
-/// An axis: its title and how values are placed and written.
+/// An axis: its title and how values are scaled and formatted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// What the values are.
     pub title: String,
-    /// How values are placed.
+    /// Linear or logarithmic.
     #[serde(default)]
     pub scale: Scale,
-    /// How values are written.
+    /// How values are formatted.
     #[serde(default)]
     pub unit: Unit,
     /// Whether the axis reaches down (or up) to zero; ignored on a logarithmic scale.
     #[serde(default)]
     pub zero: bool,
-    /// The ends of the axis, where the data should not decide.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::report::lenient::pair"
-    )]
+    /// Fixed ends; `None`: the range of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::report::lenient::pair")]
     pub range: Option<(f64, f64)>,
 }
 
-/// How values are placed along an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly.
+    /// Linear.
     #[default]
     Linear,
-    /// By their logarithm; values at or below zero cannot be shown and are counted under the plot.
+    /// Logarithmic; values at or below zero are not shown but counted under the plot.
     Log,
 }
 
-/// How values are written.
+/// How values are formatted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -56,50 +52,36 @@ impl Axis {
         Axis { title: title.into(), ..Axis::default() }
     }
 
-    /// Places values by their logarithm.
-    pub fn log(mut self) -> Axis {
-        self.scale = Scale::Log;
-        self
+    setters! {
+        /// Uses a logarithmic scale.
+        fn log(self) { self.scale = Scale::Log }
+        /// Sets the unit.
+        fn unit(self, unit: Unit) { self.unit = unit }
+        /// Includes zero.
+        fn from_zero(self) { self.zero = true }
+        /// Fixes the ends of the axis.
+        fn range(self, low: f64, high: f64) { self.range = Some((low, high)) }
     }
 
-    /// Sets how values are written.
-    pub fn unit(mut self, unit: Unit) -> Axis {
-        self.unit = unit;
-        self
-    }
-
-    /// Lets the axis reach zero.
-    pub fn from_zero(mut self) -> Axis {
-        self.zero = true;
-        self
-    }
-
-    /// Fixes the ends of the axis.
-    pub fn range(mut self, low: f64, high: f64) -> Axis {
-        self.range = Some((low, high));
-        self
-    }
-
-    /// Whether a value can be placed: a number, above zero on a logarithmic scale, and of a size that arithmetic bears.
+    /// Whether a value can be shown: finite, not too large, and above zero on a logarithmic scale.
     pub(super) fn holds(&self, value: f64) -> bool {
         value.abs() < LARGEST && (self.scale == Scale::Linear || value > 1.0 / LARGEST)
     }
 
-    /// A value in words that stands beside others up to `largest`: all with the same decimals.
-    pub(super) fn say_beside(&self, value: f64, largest: f64, whole: bool) -> String {
-        let four =
-            |largest: f64| if largest > 0.0 { (3 - exponent_of(largest)).clamp(0, 4) as usize } else { 0 };
+    /// A value formatted like others up to `largest`: with the same number of decimals.
+    pub(super) fn format_aligned(&self, value: f64, largest: f64, whole: bool) -> String {
+        let four = |largest: f64| if largest > 0.0 { (3 - exponent_of(largest)).clamp(0, 4) as usize } else { 0 };
         let text = match self.unit {
             Unit::Number if whole => number::fixed(value, 0),
             Unit::Number if largest >= 1e-3 => number::fixed(value, four(largest)),
             Unit::Percent => number::fixed(value * 100.0, four(largest * 1000.0)) + "%",
-            _ => return self.say(value),
+            _ => return self.format_value(value),
         };
         typographic(&text)
     }
 
-    /// A value in words, for hover texts.
-    pub(super) fn say(&self, value: f64) -> String {
+    /// A value for tooltips.
+    pub(super) fn format_value(&self, value: f64) -> String {
         let text = match self.unit {
             Unit::Number if value == value.round() && value.abs() < 1e15 => number::fixed(value, 0),
             Unit::Number if value.abs() >= 1000.0 => number::fixed(value, 1),
@@ -124,15 +106,15 @@ fn four_digits(value: f64) -> String {
 /// Beyond this, sums and powers of ten would overflow.
 const LARGEST: f64 = 1e250;
 
-/// A tick: where and with which words.
+/// A tick and its label.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub(super) value: f64,
     pub(super) label: String,
 }
 
-/// An axis laid along pixels.
-pub(super) struct Ruler {
+/// Maps the values of an axis to pixels.
+pub(super) struct PixelScale {
     low: f64,
     high: f64,
     log: bool,
@@ -143,45 +125,41 @@ pub(super) struct Ruler {
 
 /// How far an axis extends past its data.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Slack {
+pub(super) enum Padding {
     /// To the next round tick.
-    Round,
+    ToTick,
     /// By a few hundredths of its length.
-    Little,
+    Small,
     /// Not at all.
     None,
 }
 
-impl Ruler {
-    /// An axis that holds `values`, along pixels `from` to `to`, with about `most` ticks.
-    pub(super) fn new(axis: &Axis, values: &[f64], slack: Slack, most: usize) -> Option<Ruler> {
+impl PixelScale {
+    /// A scale that covers `values`, with about `most` ticks.
+    pub(super) fn new(axis: &Axis, values: &[f64], padding: Padding, most: usize) -> Option<PixelScale> {
         let (mut low, mut high) = extent(axis, values)?;
         let log = axis.scale == Scale::Log;
         let most = most.max(2);
         if axis.range.is_none() {
-            (low, high) = match (slack, log) {
-                (Slack::None, _) => (low, high),
-                (Slack::Little, false) => stretch(low, high, 0.03, axis.zero),
+            (low, high) = match (padding, log) {
+                (Padding::None, _) => (low, high),
+                (Padding::Small, false) => stretch(low, high, 0.03, axis.zero),
                 (_, true) => {
                     let (a, b) = stretch(low.ln(), high.ln(), 0.03, false);
                     (a.exp(), b.exp())
                 }
-                (Slack::Round, false) => {
+                (Padding::ToTick, false) => {
                     let step = nice_step(high - low, most);
                     ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step)
                 }
             };
         }
-        let ticks = if log {
-            log_ticks(low, high, most, axis.unit)
-        } else {
-            linear_ticks(low, high, most, axis.unit)
-        };
-        Some(Ruler { low, high, log, from: 0.0, to: 1.0, ticks })
+        let ticks = if log { log_ticks(low, high, most, axis.unit) } else { linear_ticks(low, high, most, axis.unit) };
+        Some(PixelScale { low, high, log, from: 0.0, to: 1.0, ticks })
     }
 
-    /// Lays the axis along pixels.
-    pub(super) fn along(mut self, from: f64, to: f64) -> Ruler {
+    /// Sets the pixels of both ends.
+    pub(super) fn along(mut self, from: f64, to: f64) -> PixelScale {
         (self.from, self.to) = (from, to);
         self
     }
@@ -208,9 +186,7 @@ impl Ruler {
 
 /// The ends of the data, widened where they coincide.
 fn extent(axis: &Axis, values: &[f64]) -> Option<(f64, f64)> {
-    if let Some((low, high)) =
-        axis.range.filter(|&(a, b)| axis.holds(a) && axis.holds(b) && a < b && apart(a, b))
-    {
+    if let Some((low, high)) = axis.range.filter(|&(a, b)| axis.holds(a) && axis.holds(b) && a < b && apart(a, b)) {
         return Some((low, high));
     }
     let held = || values.iter().copied().filter(|&x| axis.holds(x));
@@ -256,7 +232,7 @@ fn exponent_of(x: f64) -> i32 {
     text.rsplit_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// The smallest step of 1, 2 or 5 times a power of ten that cuts `span` into at most `most` pieces.
+/// The smallest step of 1, 2 or 5 times a power of ten that divides `span` into at most `most` pieces.
 pub(super) fn nice_step(span: f64, most: usize) -> f64 {
     let raw = span / most as f64;
     let exponent = exponent_of(raw);
@@ -322,9 +298,7 @@ fn log_ticks(low: f64, high: f64, most: usize, unit: Unit) -> Vec<Tick> {
     let choices: [&[u8]; 3] = if stride == 1 { [&[1, 2, 5], &[1, 3], &[1]] } else { [&[1], &[1], &[1]] };
     let values = choices.iter().map(|digits| inside(digits)).find(|values| values.len() <= most);
     match values.filter(|values| values.len() >= 2) {
-        Some(values) => {
-            values.into_iter().map(|value| Tick { value, label: log_label(value, unit) }).collect()
-        }
+        Some(values) => values.into_iter().map(|value| Tick { value, label: log_label(value, unit) }).collect(),
         None => linear_ticks(low, high, most, unit).into_iter().filter(|tick| tick.value > 0.0).collect(),
     }
 }
@@ -366,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_one_two_five() {
+    fn steps_are_1_2_or_5_times_a_power_of_ten() {
         assert_eq!(nice_step(1.0, 5), 0.2);
         assert_eq!(nice_step(1.0, 2), 0.5);
         assert_eq!(nice_step(0.9, 10), 0.1);
@@ -375,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_exact_signed_and_prefixed() {
+    fn linear_ticks_have_exact_labels() {
         assert_eq!(
             labels(&linear_ticks(-0.3, 0.3, 6, Unit::Number)),
             ["−0.3", "−0.2", "−0.1", "0", "0.1", "0.2", "0.3"]
@@ -389,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_ticks_thin_out_over_many_decades() {
+    fn log_ticks_thin_out_over_many_decades() {
         assert_eq!(labels(&log_ticks(1.0, 10_000.0, 6, Unit::Number)), ["1", "10", "100", "1k", "10k"]);
         assert_eq!(labels(&log_ticks(1.0, 10.0, 6, Unit::Number)), ["1", "2", "5", "10"]);
         assert_eq!(labels(&log_ticks(1e-6, 1.0, 4, Unit::Number)), ["10⁻⁶", "10⁻⁴", "0.01", "1"]);
@@ -397,31 +371,30 @@ mod tests {
     }
 
     #[test]
-    fn rulers_hold_their_data_and_map_ends_to_ends() {
+    fn scales_cover_their_data() {
         let axis = Axis::new("y");
-        let ruler = Ruler::new(&axis, &[0.13, 0.87, f64::NAN], Slack::Round, 5).unwrap().along(100.0, 0.0);
-        assert_eq!((ruler.at(0.0), ruler.at(1.0)), (100.0, 0.0));
-        let exact = Ruler::new(&axis, &[0.0, 0.3], Slack::Round, 3).unwrap().along(0.0, 30.0);
+        let scale = PixelScale::new(&axis, &[0.13, 0.87, f64::NAN], Padding::ToTick, 5).unwrap().along(100.0, 0.0);
+        assert_eq!((scale.at(0.0), scale.at(1.0)), (100.0, 0.0));
+        let exact = PixelScale::new(&axis, &[0.0, 0.3], Padding::ToTick, 3).unwrap().along(0.0, 30.0);
         assert!((exact.at(0.1) - 10.0).abs() < 1e-9 && exact.ticks.len() == 4);
-        let log =
-            Ruler::new(&axis.clone().log(), &[0.0, 1.0, 100.0], Slack::None, 5).unwrap().along(0.0, 10.0);
+        let log = PixelScale::new(&axis.clone().log(), &[0.0, 1.0, 100.0], Padding::None, 5).unwrap().along(0.0, 10.0);
         assert!((log.at(10.0) - 5.0).abs() < 1e-12);
-        assert!(Ruler::new(&axis, &[f64::NAN], Slack::Round, 5).is_none());
-        assert!(Ruler::new(&axis, &[2.0], Slack::Round, 5).unwrap().spans(2.0));
+        assert!(PixelScale::new(&axis, &[f64::NAN], Padding::ToTick, 5).is_none());
+        assert!(PixelScale::new(&axis, &[2.0], Padding::ToTick, 5).unwrap().spans(2.0));
     }
 
     #[test]
-    fn hover_values_keep_four_digits() {
+    fn tooltips_have_four_digits() {
         let axis = Axis::new("");
-        assert_eq!(axis.say(0.123_456), "0.1235");
+        assert_eq!(axis.format_value(0.123_456), "0.1235");
         assert_eq!(
-            (axis.say_beside(3.0, 12.5, false), axis.say_beside(3.0, 12.0, true)),
+            (axis.format_aligned(3.0, 12.5, false), axis.format_aligned(3.0, 12.0, true)),
             ("3.00".into(), "3".into())
         );
-        assert_eq!(axis.clone().unit(Unit::Percent).say_beside(-0.025, 0.2, false), "−2.5%");
+        assert_eq!(axis.clone().unit(Unit::Percent).format_aligned(-0.025, 0.2, false), "−2.5%");
         assert_eq!((scientific(-2.5e-5), scientific(1e-7)), ("−2.5·10⁻⁵".into(), "10⁻⁷".into()));
-        assert_eq!(axis.say(-12.0), "−12");
-        assert_eq!(axis.say(1_234_567.0), "1,234,567");
-        assert_eq!(axis.unit(Unit::Percent).say(0.051_23), "5.12%");
+        assert_eq!(axis.format_value(-12.0), "−12");
+        assert_eq!(axis.format_value(1_234_567.0), "1,234,567");
+        assert_eq!(axis.unit(Unit::Percent).format_value(0.051_23), "5.12%");
     }
 }

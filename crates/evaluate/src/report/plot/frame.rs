@@ -1,13 +1,13 @@
 //! The frame of a plot: title, legend, axes with grid, and the area where data is drawn.
 
 use super::Canvas;
-use super::axis::{Ruler, Tick};
+use super::axis::{PixelScale, Tick};
 use super::labels::{Area, LABEL_SIZE, Placer, fit, text_width};
-use super::series::{Reference, Style};
+use super::series::Reference;
 use super::svg::Svg;
-use super::theme::Look;
+use super::theme::Appearance;
 
-/// Height of the title line of a picture that stands alone.
+/// Height of the title line of a picture that ranks alone.
 pub(super) const TITLE: f64 = 34.0;
 const LEGEND_LINE: f64 = 22.0;
 const AXIS_TITLE: f64 = 28.0;
@@ -28,25 +28,25 @@ pub(super) enum Swatch {
 
 /// The area where data is drawn, in pixels.
 #[derive(Clone, Copy)]
-pub(super) struct Plane {
+pub(super) struct PlotArea {
     pub(super) left: f64,
     pub(super) right: f64,
     pub(super) top: f64,
     pub(super) bottom: f64,
 }
 
-impl Plane {
+impl PlotArea {
     /// The area that labels may use.
-    pub(super) fn room(&self) -> Area {
+    pub(super) fn label_area(&self) -> Area {
         Area { left: self.left, top: self.top - 12.0, right: self.right + 8.0, bottom: self.bottom + 8.0 }
     }
 }
 
 /// Draws title, legend and the title of the vertical axis; returns the height they take.
-pub(super) fn head(
+pub(super) fn draw_header(
     svg: &mut Svg,
     canvas: &Canvas<'_>,
-    legend: &[(&str, Look)],
+    legend: &[(&str, Appearance)],
     swatch: Swatch,
     title: &str,
 ) -> f64 {
@@ -63,42 +63,39 @@ pub(super) fn head(
     y.max(8.0)
 }
 
-/// The entries of a legend: names, but not empty ones, with their looks.
-pub(super) fn legend<'a>(
-    canvas: &Canvas<'_>,
-    series: impl Iterator<Item = (&'a str, Style)>,
-) -> Vec<(&'a str, Look)> {
-    let named = series.filter(|(name, _)| !name.is_empty());
-    named.map(|(name, style)| (name, canvas.colours.look_of(name, style))).collect()
+/// The entries of a legend: names, but not empty ones, with their appearances.
+pub(super) fn legend<'a>(canvas: &Canvas<'a>, shown: bool) -> Vec<(&'a str, Appearance)> {
+    let named = canvas.plot.series().into_iter().filter(|(name, _)| shown && !name.is_empty());
+    named.map(|(name, style)| (name, canvas.colours.appearance_of(name, style))).collect()
 }
 
-fn draw_legend(svg: &mut Svg, legend: &[(&str, Look)], swatch: Swatch, top: f64, width: f64) -> f64 {
+fn draw_legend(svg: &mut Svg, legend: &[(&str, Appearance)], swatch: Swatch, top: f64, width: f64) -> f64 {
     let (mut x, mut y) = (0.0, top + 12.0);
-    for (name, look) in legend {
+    for (name, appearance) in legend {
         let name = fit(name, width - 30.0);
         let room = 26.0 + text_width(&name);
         if x > 0.0 && x + room > width {
             (x, y) = (0.0, y + LEGEND_LINE);
         }
-        draw_swatch(svg, *look, swatch, (x, y - 4.0));
+        draw_swatch(svg, *appearance, swatch, (x, y - 4.0));
         svg.text("pl-label", x + 26.0, y, "start", &name);
         x += room + 20.0;
     }
     if legend.is_empty() { 0.0 } else { y - top + 14.0 }
 }
 
-fn draw_swatch(svg: &mut Svg, look: Look, swatch: Swatch, (x, y): (f64, f64)) {
-    let class = look.class();
+fn draw_swatch(svg: &mut Svg, appearance: Appearance, swatch: Swatch, (x, y): (f64, f64)) {
+    let class = appearance.class();
     match swatch {
-        Swatch::Marked if !matches!(look, Look::Place(_) | Look::Plain) => {
+        Swatch::Marked if !matches!(appearance, Appearance::Palette(_) | Appearance::Plain) => {
             svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y));
         }
         Swatch::Block => svg.rect(&format!("pl-fill {class}"), (x + 4.0, y - 6.0), (14.0, 12.0)),
-        Swatch::Point => svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.5)),
+        Swatch::Point => svg.path(&format!("pl-mark {class}"), &appearance.marker((x + 10.0, y), 4.5)),
         Swatch::Stroke => svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y)),
         Swatch::Marked => {
             svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y));
-            svg.path(&format!("pl-mark {class}"), &look.marker((x + 10.0, y), 4.0));
+            svg.path(&format!("pl-mark {class}"), &appearance.marker((x + 10.0, y), 4.0));
         }
     }
 }
@@ -109,51 +106,51 @@ pub(super) fn margin_left(ticks: &[Tick]) -> f64 {
 }
 
 /// Draws the vertical axis: a grid line and a label a tick.
-pub(super) fn rows(svg: &mut Svg, plane: &Plane, ruler: &Ruler) {
-    for tick in &ruler.ticks {
-        let y = ruler.at(tick.value);
+pub(super) fn draw_y_axis(svg: &mut Svg, area: &PlotArea, scale: &PixelScale) {
+    for tick in &scale.ticks {
+        let y = scale.at(tick.value);
         let class = if tick.value == 0.0 { "pl-zero" } else { "pl-grid" };
-        svg.line(class, (plane.left, y), (plane.right, y));
-        svg.text("pl-tick", plane.left - 8.0, y + 4.0, "end", &tick.label);
+        svg.line(class, (area.left, y), (area.right, y));
+        svg.text("pl-tick", area.left - 8.0, y + 4.0, "end", &tick.label);
     }
 }
 
 /// Draws the horizontal axis below: labels that do not touch, a grid line each if asked for.
-pub(super) fn columns(svg: &mut Svg, plane: &Plane, ruler: &Ruler, grid: bool) {
-    for tick in apart(ruler) {
-        let x = ruler.at(tick.value);
+pub(super) fn draw_x_axis(svg: &mut Svg, area: &PlotArea, scale: &PixelScale, grid: bool) {
+    for tick in apart(scale) {
+        let x = scale.at(tick.value);
         if grid {
             let class = if tick.value == 0.0 { "pl-zero" } else { "pl-grid" };
-            svg.line(class, (x, plane.top), (x, plane.bottom));
+            svg.line(class, (x, area.top), (x, area.bottom));
         } else {
-            svg.line("pl-stub", (x, plane.bottom), (x, plane.bottom + 4.0));
+            svg.line("pl-stub", (x, area.bottom), (x, area.bottom + 4.0));
         }
-        svg.text("pl-tick", x, plane.bottom + 18.0, "middle", &tick.label);
+        svg.text("pl-tick", x, area.bottom + 18.0, "middle", &tick.label);
     }
     if !grid {
-        svg.line("pl-base", (plane.left, plane.bottom), (plane.right, plane.bottom));
+        svg.line("pl-base", (area.left, area.bottom), (area.right, area.bottom));
     }
 }
 
 /// The ticks whose labels keep apart: all of them, or every second, or every third.
-fn apart(ruler: &Ruler) -> Vec<&Tick> {
+fn apart(scale: &PixelScale) -> Vec<&Tick> {
     let fits = |every: usize| {
-        let kept: Vec<&Tick> = ruler.ticks.iter().step_by(every).collect();
+        let kept: Vec<&Tick> = scale.ticks.iter().step_by(every).collect();
         kept.windows(2).all(|pair| {
-            let between = (ruler.at(pair[1].value) - ruler.at(pair[0].value)).abs();
+            let between = (scale.at(pair[1].value) - scale.at(pair[0].value)).abs();
             between >= (text_width(&pair[0].label) + text_width(&pair[1].label)) / 2.0 + 8.0
         })
     };
-    let every = (1..=ruler.ticks.len().max(1)).find(|&every| fits(every)).unwrap_or(1);
-    ruler.ticks.iter().step_by(every).collect()
+    let every = (1..=scale.ticks.len().max(1)).find(|&every| fits(every)).unwrap_or(1);
+    scale.ticks.iter().step_by(every).collect()
 }
 
 /// Draws the title of the horizontal axis and a count of what could not be shown; returns the height of the picture.
-pub(super) fn foot(svg: &mut Svg, canvas: &Canvas<'_>, plane: &Plane, title: &str, hidden: usize) -> f64 {
-    let mut y = plane.bottom + TICKS_BELOW;
+pub(super) fn draw_footer(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotArea, title: &str, hidden: usize) -> f64 {
+    let mut y = area.bottom + TICKS_BELOW;
     if !title.is_empty() {
         y += LABEL_SIZE + 6.0;
-        svg.text("pl-axis", (plane.left + plane.right) / 2.0, y, "middle", &fit(title, canvas.width));
+        svg.text("pl-axis", (area.left + area.right) / 2.0, y, "middle", &fit(title, canvas.width));
     }
     if hidden > 0 {
         y += LABEL_SIZE + 6.0;
@@ -167,36 +164,35 @@ pub(super) fn foot(svg: &mut Svg, canvas: &Canvas<'_>, plane: &Plane, title: &st
 }
 
 /// Draws the lines across the plot that mark a level.
-pub(super) fn references(svg: &mut Svg, canvas: &Canvas<'_>, plane: &Plane, ruler: &Ruler) {
-    for reference in shown(canvas, ruler) {
-        let y = ruler.at(reference.value);
-        let words = format!("{}: {}", reference.label, canvas.plot.y.say(reference.value));
-        svg.open_mark("", (plane.left, y), &words);
-        svg.line("pl-reference", (plane.left, y), (plane.right, y));
+pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotArea, scale: &PixelScale) {
+    for reference in shown(canvas, scale) {
+        let y = scale.at(reference.value);
+        let words = format!("{}: {}", reference.label, canvas.plot.y.format_value(reference.value));
+        svg.open_mark("", (area.left, y), &words);
+        svg.line("pl-reference", (area.left, y), (area.right, y));
         svg.close("g");
     }
 }
 
 /// Names the lines across the plot, at whichever end there is room.
-pub(super) fn reference_names(
+pub(super) fn draw_reference_names(
     svg: &mut Svg,
     canvas: &Canvas<'_>,
-    plane: &Plane,
-    ruler: &Ruler,
+    area: &PlotArea,
+    scale: &PixelScale,
     placer: &mut Placer,
 ) {
-    for reference in shown(canvas, ruler) {
-        let y = ruler.at(reference.value);
-        let (left, right, above, below) = (plane.left + 4.0, plane.right - 4.0, y - 5.0, y + 14.0);
-        let spots =
-            [(right, above, "end"), (left, above, "start"), (right, below, "end"), (left, below, "start")];
-        let words = fit(&reference.label, plane.right - plane.left - 8.0);
+    for reference in shown(canvas, scale) {
+        let y = scale.at(reference.value);
+        let (left, right, above, below) = (area.left + 4.0, area.right - 4.0, y - 5.0, y + 14.0);
+        let spots = [(right, above, "end"), (left, above, "start"), (right, below, "end"), (left, below, "start")];
+        let words = fit(&reference.label, area.right - area.left - 8.0);
         if let Some(spot) = placer.first_free(&spots, &words) {
             svg.text("pl-aside pl-halo", spot.x, spot.y, spot.anchor, &words);
         }
     }
 }
 
-fn shown<'a>(canvas: &Canvas<'a>, ruler: &Ruler) -> impl Iterator<Item = &'a Reference> {
-    canvas.plot.references.iter().filter(|r| r.value.is_finite() && ruler.spans(r.value))
+fn shown<'a>(canvas: &Canvas<'a>, scale: &PixelScale) -> impl Iterator<Item = &'a Reference> {
+    canvas.plot.references.iter().filter(|r| r.value.is_finite() && scale.spans(r.value))
 }

@@ -1,4 +1,4 @@
-//! Words in a picture: how wide they are, and where they fit without lying on one another.
+//! Labels in a plot: their width, and positions where they do not overlap.
 
 /// The size of labels, in pixels.
 pub(super) const LABEL_SIZE: f64 = 12.0;
@@ -50,43 +50,37 @@ impl Area {
         Area { left: x - r, top: y - r, right: x + r, bottom: y + r }
     }
 
-    fn meets(&self, other: &Area) -> bool {
-        self.left < other.right
-            && other.left < self.right
-            && self.top < other.bottom
-            && other.top < self.bottom
+    fn overlaps(&self, other: &Area) -> bool {
+        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
     }
 
     fn inside(&self, other: &Area) -> bool {
-        self.left >= other.left
-            && self.right <= other.right
-            && self.top >= other.top
-            && self.bottom <= other.bottom
+        self.left >= other.left && self.right <= other.right && self.top >= other.top && self.bottom <= other.bottom
     }
 }
 
-/// A label that found its place.
+/// The position of a label.
 pub(super) struct Placed {
     pub(super) x: f64,
     pub(super) y: f64,
     pub(super) anchor: &'static str,
 }
 
-/// Finds places for labels one after the other; what is taken stays taken.
+/// Finds free positions for labels, one after the other.
 pub(super) struct Placer {
     room: Area,
     taken: Vec<Area>,
-    /// Strokes: labels keep off them where they can.
+    /// Strokes, which labels avoid if possible.
     crossed: Vec<Area>,
 }
 
 impl Placer {
-    /// A placer that keeps within `room`, off the areas given and, if possible, off the strokes given.
+    /// Labels stay within `room`, outside the areas given and, if possible, off the strokes given.
     pub(super) fn new(room: Area, taken: Vec<Area>, strokes: &[Vec<(f64, f64)>]) -> Placer {
         Placer { room, taken, crossed: strokes.iter().flat_map(|stroke| along(stroke)).collect() }
     }
 
-    /// The first free place around a point: the four sides, then the corners; none if all are taken.
+    /// The first free position around a point: the four sides, then the corners; `None` if all are taken.
     pub(super) fn place(&mut self, (x, y): (f64, f64), text: &str) -> Option<Placed> {
         let spots = [
             (9.0, 4.0, "start"),
@@ -101,11 +95,11 @@ impl Placer {
         self.first_free(&spots.map(|(dx, dy, anchor)| (x + dx, y + dy, anchor)), text)
     }
 
-    /// The first of some places that is free, of strokes as well if there is one.
+    /// The first free position, off all strokes if there is one.
     pub(super) fn first_free(&mut self, spots: &[(f64, f64, &'static str)], text: &str) -> Option<Placed> {
         let width = text_width(text);
-        let open = |area: &Area| area.inside(&self.room) && !self.taken.iter().any(|other| other.meets(area));
-        let clear = |area: &Area| !self.crossed.iter().any(|other| other.meets(area));
+        let open = |area: &Area| area.inside(&self.room) && !self.taken.iter().any(|other| other.overlaps(area));
+        let clear = |area: &Area| !self.crossed.iter().any(|other| other.overlaps(area));
         let areas: Vec<(Area, Placed)> = spots
             .iter()
             .map(|&(x, y, anchor)| (extent(x, y, anchor, width), Placed { x, y, anchor }))
@@ -165,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn staggered_heights_keep_their_distance_and_order() {
+    fn stagger_keeps_distance_and_order() {
         let out = stagger(&[50.0, 48.0, 49.0, 99.0], 10.0, 0.0, 100.0);
         assert_eq!(out, [68.0, 48.0, 58.0, 99.0]);
         let low = stagger(&[98.0, 97.0, 99.0], 10.0, 0.0, 100.0);
@@ -173,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_avoid_each_other_or_stay_away() {
+    fn labels_do_not_overlap() {
         let room = Area { left: 0.0, top: 0.0, right: 200.0, bottom: 100.0 };
         let mut placer = Placer::new(room, vec![Area::around((100.0, 50.0), 5.0)], &[]);
         let first = placer.place((100.0, 50.0), "one label").unwrap();
@@ -183,21 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn labels_keep_off_strokes_where_they_can() {
+    fn labels_avoid_strokes() {
         let room = Area { left: 0.0, top: 0.0, right: 200.0, bottom: 100.0 };
         let level = vec![vec![(0.0, 50.0), (200.0, 50.0)]];
         let above = Placer::new(room, Vec::new(), &level).place((100.0, 50.0), "label").unwrap();
         assert_eq!((above.anchor, above.y), ("middle", 41.0));
         let everywhere: Vec<Vec<(f64, f64)>> =
             (0..100).map(|y| vec![(0.0, f64::from(y)), (200.0, f64::from(y))]).collect();
-        assert_eq!(
-            Placer::new(room, Vec::new(), &everywhere).place((100.0, 50.0), "label").unwrap().anchor,
-            "start"
-        );
+        assert_eq!(Placer::new(room, Vec::new(), &everywhere).place((100.0, 50.0), "label").unwrap().anchor, "start");
     }
 
     #[test]
-    fn long_texts_are_cut_to_their_room() {
+    fn long_labels_are_shortened() {
         assert_eq!(fit("short", 100.0), "short");
         let cut = fit("a rather long name for a category", 90.0);
         assert!(cut.ends_with('…') && text_width(&cut) <= 90.0, "{cut}");

@@ -1,12 +1,12 @@
 //! Curves: learning curves, a metric against a setting, frequency by rank.
 
 use super::Canvas;
-use super::axis::{Axis, Ruler, Slack};
-use super::frame::{self, Plane, Swatch};
+use super::axis::{Axis, Padding, PixelScale};
+use super::frame::{self, PlotArea, Swatch};
 use super::labels::{Area, Placer, fit, stagger, text_width};
 use super::series::{Point, Series, Style};
 use super::svg::{Svg, polyline};
-use super::theme::Look;
+use super::theme::Appearance;
 
 /// With more points than this a curve shows markers at intervals only.
 const MOST_MARKED: usize = 16;
@@ -19,40 +19,37 @@ const END_LABEL_SHARE: f64 = 0.24;
 
 pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     let plot = canvas.plot;
-    let Some((x, y)) = rulers(canvas, series) else { return canvas.empty() };
+    let Some((x, y)) = scales(canvas, series) else { return canvas.empty() };
     let x = x.along(0.0, 1.0);
     let ends = end_labels_fit(canvas, series, &x);
-    let legend = match ends {
-        true => Vec::new(),
-        false => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
-    };
+    let legend = frame::legend(canvas, !ends);
     let mut svg = Svg::default();
-    let top = frame::head(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
+    let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
     let margin = if ends { end_margin(series) } else { 12.0 };
     let left = frame::margin_left(&y.ticks);
-    let plane = Plane { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
+    let area = PlotArea { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
     // A label over the highest point needs a little room.
     let labelled = series.iter().flat_map(|s| &s.points).any(|p| p.label.is_some());
     let lift = if labelled { 10.0 } else { 0.0 };
-    let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top + lift));
-    frame::rows(&mut svg, &plane, &y);
-    frame::columns(&mut svg, &plane, &x, false);
-    frame::references(&mut svg, canvas, &plane, &y);
+    let (x, y) = (x.along(area.left, area.right), y.along(area.bottom, area.top + lift));
+    frame::draw_y_axis(&mut svg, &area, &y);
+    frame::draw_x_axis(&mut svg, &area, &x, false);
+    frame::draw_references(&mut svg, canvas, &area, &y);
     let curves: Vec<Curve<'_>> = series.iter().map(|s| Curve::new(canvas, s, &x, &y)).collect();
     curves.iter().for_each(|curve| curve.band(&mut svg));
     curves.iter().for_each(|curve| curve.stroke(&mut svg));
     curves.iter().for_each(|curve| curve.marks(&mut svg, canvas));
-    let mut placer = point_labels(&mut svg, &plane, &curves);
-    frame::reference_names(&mut svg, canvas, &plane, &y, &mut placer);
+    let mut placer = point_labels(&mut svg, &area, &curves);
+    frame::draw_reference_names(&mut svg, canvas, &area, &y, &mut placer);
     if ends {
-        end_labels(&mut svg, &plane, &curves);
+        end_labels(&mut svg, &area, &curves);
     }
-    let height = frame::foot(&mut svg, canvas, &plane, &plot.x.title, hidden(&plot.x, &plot.y, series));
+    let height = frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
     (height, svg.finish())
 }
 
 /// Both axes, or none if no point can be shown.
-pub(super) fn rulers(canvas: &Canvas<'_>, series: &[Series]) -> Option<(Ruler, Ruler)> {
+pub(super) fn scales(canvas: &Canvas<'_>, series: &[Series]) -> Option<(PixelScale, PixelScale)> {
     let plot = canvas.plot;
     let points = || series.iter().flat_map(|s| &s.points).filter(|p| plot.x.holds(p.x) && plot.y.holds(p.y));
     let xs: Vec<f64> = points().map(|p| p.x).collect();
@@ -63,16 +60,16 @@ pub(super) fn rulers(canvas: &Canvas<'_>, series: &[Series]) -> Option<(Ruler, R
     ys.extend(points().filter_map(|p| p.bounds).flat_map(|(low, high)| [low, high]));
     ys.extend(plot.references.iter().map(|r| r.value));
     let across = if canvas.narrow() { 6 } else { (canvas.width / 80.0) as usize };
-    Some((Ruler::new(&plot.x, &xs, Slack::Little, across)?, Ruler::new(&plot.y, &ys, Slack::Round, 5)?))
+    Some((PixelScale::new(&plot.x, &xs, Padding::Small, across)?, PixelScale::new(&plot.y, &ys, Padding::ToTick, 5)?))
 }
 
 /// How many points cannot be shown.
-pub(super) fn hidden(x: &Axis, y: &Axis, series: &[Series]) -> usize {
+pub(super) fn hidden_points(x: &Axis, y: &Axis, series: &[Series]) -> usize {
     series.iter().flat_map(|s| &s.points).filter(|p| !(x.holds(p.x) && y.holds(p.y))).count()
 }
 
-/// Whether the names of curves can stand at their ends: there is room, and all curves end at the right.
-fn end_labels_fit(canvas: &Canvas<'_>, series: &[Series], x: &Ruler) -> bool {
+/// Whether the names of curves can rank at their ends: there is room, and all curves end at the right.
+fn end_labels_fit(canvas: &Canvas<'_>, series: &[Series], x: &PixelScale) -> bool {
     let held = |p: &&Point| canvas.plot.x.holds(p.x) && canvas.plot.y.holds(p.y);
     let end = |s: &Series| s.points.iter().rev().find(held).map(|p| x.at(p.x));
     let room = (canvas.width * END_LABEL_SHARE).min(190.0);
@@ -88,7 +85,7 @@ fn end_margin(series: &[Series]) -> f64 {
 /// A series laid out in pixels, in runs between gaps.
 struct Curve<'a> {
     series: &'a Series,
-    look: Look,
+    appearance: Appearance,
     /// Whether markers are shown at intervals only.
     sparse: bool,
     runs: Vec<Vec<Placed<'a>>>,
@@ -102,7 +99,7 @@ struct Placed<'a> {
 }
 
 impl<'a> Curve<'a> {
-    fn new(canvas: &Canvas<'_>, series: &'a Series, x: &Ruler, y: &Ruler) -> Curve<'a> {
+    fn new(canvas: &Canvas<'_>, series: &'a Series, x: &PixelScale, y: &PixelScale) -> Curve<'a> {
         let held = |p: &Point| canvas.plot.x.holds(p.x) && canvas.plot.y.holds(p.y);
         // A bound that cannot be placed lies at the end of the axis.
         let edge = |value: f64| y.at(y.clamp(value));
@@ -114,14 +111,14 @@ impl<'a> Curve<'a> {
         let runs = series.points.split(|p| !held(p)).filter(|run| !run.is_empty());
         Curve {
             series,
-            look: canvas.colours.look_of(&series.name, series.style),
+            appearance: canvas.colours.appearance_of(&series.name, series.style),
             sparse: series.points.len() > MOST_MARKED,
             runs: runs.map(|run| thin(run.iter().map(place).collect())).collect(),
         }
     }
 
     fn class(&self, kind: &str) -> String {
-        format!("{kind} {}", self.look.class())
+        format!("{kind} {}", self.appearance.class())
     }
 
     fn band(&self, svg: &mut Svg) {
@@ -155,15 +152,14 @@ impl<'a> Curve<'a> {
                     continue;
                 }
                 target = Some(placed.at);
-                // Curves of a ramp lie close, and their order tells them apart better than markers.
-                let quiet =
-                    !must && (self.series.style != Style::Named || within(shown, placed.at, INTERVAL));
+                // Curves of a ramp are close together; their order distinguishes them better than markers.
+                let quiet = !must && (self.series.style != Style::Named || within(shown, placed.at, INTERVAL));
                 if !quiet {
                     shown = Some(placed.at);
                 }
                 let class = if quiet { "pl-quiet" } else { "" };
-                svg.open_mark(class, placed.at, &tell(canvas, &self.series.name, placed.point));
-                svg.path(&self.class("pl-mark"), &self.look.marker(placed.at, 4.0));
+                svg.open_mark(class, placed.at, &tooltip(canvas, &self.series.name, placed.point));
+                svg.path(&self.class("pl-mark"), &self.appearance.marker(placed.at, 4.0));
                 svg.close("g");
             }
         }
@@ -184,7 +180,7 @@ fn beside(last: Option<(f64, f64)>, at: (f64, f64)) -> bool {
 }
 
 /// The words that appear over a point.
-pub(super) fn tell(canvas: &Canvas<'_>, name: &str, point: &Point) -> String {
+pub(super) fn tooltip(canvas: &Canvas<'_>, name: &str, point: &Point) -> String {
     let (x, y) = (&canvas.plot.x, &canvas.plot.y);
     let mut lines: Vec<String> = Vec::new();
     let label = point.label.as_deref().unwrap_or_default();
@@ -194,9 +190,9 @@ pub(super) fn tell(canvas: &Canvas<'_>, name: &str, point: &Point) -> String {
         (true, false) => lines.push(label.into()),
         (true, true) => {}
     }
-    lines.push(format!("{}: {}", or(&x.title, "x"), x.say(point.x)));
-    let bounds = point.bounds.map(|(low, high)| format!(" ({} to {})", y.say(low), y.say(high)));
-    lines.push(format!("{}: {}{}", or(&y.title, "y"), y.say(point.y), bounds.unwrap_or_default()));
+    lines.push(format!("{}: {}", or(&x.title, "x"), x.format_value(point.x)));
+    let bounds = point.bounds.map(|(low, high)| format!(" ({} to {})", y.format_value(low), y.format_value(high)));
+    lines.push(format!("{}: {}{}", or(&y.title, "y"), y.format_value(point.y), bounds.unwrap_or_default()));
     lines.join("\n")
 }
 
@@ -224,12 +220,12 @@ fn thin(run: Vec<Placed<'_>>) -> Vec<Placed<'_>> {
 }
 
 /// Writes the labels of points; returns the placer, which knows what is taken.
-fn point_labels(svg: &mut Svg, plane: &Plane, curves: &[Curve<'_>]) -> Placer {
+fn point_labels(svg: &mut Svg, area: &PlotArea, curves: &[Curve<'_>]) -> Placer {
     let strokes: Vec<Vec<(f64, f64)>> =
         curves.iter().flat_map(|c| &c.runs).map(|run| run.iter().map(|p| p.at).collect()).collect();
     let marked = curves.iter().filter(|c| !c.sparse).flat_map(|c| &c.runs).flatten();
     let taken = marked.map(|p| Area::around(p.at, 4.0)).collect();
-    let mut placer = Placer::new(plane.room(), taken, &strokes);
+    let mut placer = Placer::new(area.label_area(), taken, &strokes);
     for placed in curves.iter().flat_map(|c| &c.runs).flatten() {
         let Some(label) = &placed.point.label else { continue };
         if let Some(spot) = placer.place(placed.at, label) {
@@ -240,12 +236,12 @@ fn point_labels(svg: &mut Svg, plane: &Plane, curves: &[Curve<'_>]) -> Placer {
 }
 
 /// Writes the names at the ends of the curves, moved apart, each tied to its end by a thin line.
-fn end_labels(svg: &mut Svg, plane: &Plane, curves: &[Curve<'_>]) {
+fn end_labels(svg: &mut Svg, area: &PlotArea, curves: &[Curve<'_>]) {
     let named: Vec<(&Curve<'_>, (f64, f64))> = curves.iter().filter_map(|c| Some((c, c.end()?))).collect();
     let heights: Vec<f64> = named.iter().map(|(_, end)| end.1).collect();
-    let placed = stagger(&heights, 16.0, plane.top, plane.bottom);
+    let placed = stagger(&heights, 16.0, area.top, area.bottom);
     for ((curve, end), y) in named.iter().zip(placed) {
-        let x = plane.right + 18.0;
+        let x = area.right + 18.0;
         if (end.1 - y).abs() > 2.0 || x - end.0 > 36.0 {
             let leader = polyline(&[(end.0 + 6.0, end.1), (x - 10.0, y), (x - 4.0, y)]);
             svg.path(&curve.class("pl-leader"), &leader);

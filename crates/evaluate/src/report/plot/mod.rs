@@ -1,6 +1,6 @@
-//! Plots as SVG, drawn from templates of our own: axes with round ticks, direct labels, hover values.
+//! Plots as SVG: axes with round ticks, direct labels, tooltips.
 //!
-//! A [`Plot`] is data; [`Plot::to_svg`] gives a picture that stands alone, and a report places the same picture in its
+//! A [`Plot`] is data; [`Plot::to_svg`] gives a picture that ranks alone, and a report places the same picture in its
 //! page. Colours are chosen by series name, so that a model keeps its colour through a whole report, and every series
 //! differs in marker or dash as well, for readers who do not see the colours apart.
 
@@ -18,7 +18,7 @@ mod theme;
 
 pub use axis::{Axis, Scale, Unit};
 pub use pareto::pareto_front;
-pub use series::{Bars, Counts, Front, Orientation, Point, Reference, Series, Style, Summary};
+pub use series::{Bars, Counts, Orientation, ParetoAxes, Point, Reference, Series, Style, Summary};
 pub(super) use theme::{Colours, PLOT_CSS, dark_colours, light_colours};
 
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub enum Shape {
         series: Vec<Series>,
         /// Which way the axes get better, if the front is to be marked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        front: Option<Front>,
+        front: Option<ParetoAxes>,
     },
     /// Bars by category, grouped where there are several series; values may be negative.
     Bars {
@@ -99,7 +99,7 @@ impl Plot {
     }
 
     /// Points by two values with the Pareto front marked.
-    pub fn pareto(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>, front: Front) -> Plot {
+    pub fn pareto(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>, front: ParetoAxes) -> Plot {
         Plot::new(title, x, y, Shape::Scatter { series, front: Some(front) })
     }
 
@@ -127,22 +127,15 @@ impl Plot {
         Plot::new(title, value, Axis::new(""), Shape::Boxes(boxes))
     }
 
-    /// Adds a sentence on how to read the plot.
-    pub fn caption(mut self, caption: impl Into<String>) -> Plot {
-        self.caption = caption.into();
-        self
-    }
-
-    /// Adds a line across the plot at a height.
-    pub fn reference(mut self, value: f64, label: impl Into<String>) -> Plot {
-        self.references.push(Reference { value, label: label.into() });
-        self
-    }
-
-    /// Lets the plot take the full width of the page.
-    pub fn full_width(mut self) -> Plot {
-        self.full_width = true;
-        self
+    setters! {
+        /// Adds a sentence on how to read the plot.
+        fn caption(self, caption: impl Into<String>) { self.caption = caption.into() }
+        /// Adds a line across the plot at a height.
+        fn reference(self, value: f64, label: impl Into<String>) {
+            self.references.push(Reference { value, label: label.into() })
+        }
+        /// Lets the plot take the full width of the page.
+        fn full_width(self) { self.full_width = true }
     }
 
     /// Sets which way bars run; other plots stay as they are.
@@ -172,61 +165,56 @@ impl Plot {
 
     fn draw(&self, colours: &Colours, width: f64, style: Option<&str>) -> String {
         // Names that are written beside their data have a colour only if other plots gave them one.
-        let settled = match self.coloured_names() {
+        let assigned = match self.coloured_names() {
             names if names.is_empty() => None,
-            names => Some(colours.settle(&names)),
+            names => Some(colours.assign(&names)),
         };
-        let colours = settled.as_ref().unwrap_or(colours);
+        let colours = assigned.as_ref().unwrap_or(colours);
         let canvas = Canvas { plot: self, colours, width, titled: style.is_some() };
         let (height, body) = match &self.shape {
             Shape::Lines(series) => line::draw(&canvas, series),
             Shape::Scatter { series, front } => scatter::draw(&canvas, series, *front),
-            Shape::Bars { categories, series, orientation } => {
-                bars::draw(&canvas, categories, series, *orientation)
-            }
+            Shape::Bars { categories, series, orientation } => bars::draw(&canvas, categories, series, *orientation),
             Shape::Histogram { edges, series } => spread::histogram(&canvas, edges, series),
             Shape::Boxes(boxes) => spread::boxes(&canvas, boxes),
         };
-        svg::document(&self.spoken(), width, height, style, &body)
+        svg::document(&self.aria_label(), width, height, style, &body)
     }
 
-    /// The names that need a colour, in order: not those written beside their data, nor those with a style of their own.
+    /// The names that need a colour, in order: not those labelled directly, nor those with a style of their own.
     pub(super) fn coloured_names(&self) -> Vec<&str> {
-        let named = |style: Style| style == Style::Named;
+        let labelled_directly = match &self.shape {
+            Shape::Scatter { series, .. } => scatter::labelled_directly(series),
+            Shape::Bars { series, .. } => series.len() == 1,
+            Shape::Boxes(_) => true,
+            Shape::Lines(_) | Shape::Histogram { .. } => false,
+        };
+        let named = self.series().into_iter().filter(|(_, style)| *style == Style::Named && !labelled_directly);
+        named.map(|(name, _)| name).collect()
+    }
+
+    /// The names and styles of all series.
+    fn series(&self) -> Vec<(&str, Style)> {
         match &self.shape {
-            Shape::Scatter { series, .. } if scatter::written_beside(series) => Vec::new(),
-            Shape::Bars { series, .. } if series.len() == 1 => Vec::new(),
-            Shape::Boxes(_) => Vec::new(),
             Shape::Lines(series) | Shape::Scatter { series, .. } => {
-                series.iter().filter(|s| named(s.style)).map(|s| s.name.as_str()).collect()
+                series.iter().map(|s| (s.name.as_str(), s.style)).collect()
             }
-            Shape::Bars { series, .. } => {
-                series.iter().filter(|s| named(s.style)).map(|s| s.name.as_str()).collect()
-            }
-            Shape::Histogram { .. } => self.names(),
+            Shape::Bars { series, .. } => series.iter().map(|s| (s.name.as_str(), s.style)).collect(),
+            Shape::Histogram { series, .. } => series.iter().map(|s| (s.name.as_str(), Style::Named)).collect(),
+            Shape::Boxes(boxes) => boxes.iter().map(|b| (b.name.as_str(), Style::Named)).collect(),
         }
     }
 
-    fn names(&self) -> Vec<&str> {
-        match &self.shape {
-            Shape::Lines(series) | Shape::Scatter { series, .. } => {
-                series.iter().map(|s| s.name.as_str()).collect()
-            }
-            Shape::Bars { series, .. } => series.iter().map(|s| s.name.as_str()).collect(),
-            Shape::Histogram { series, .. } => series.iter().map(|s| s.name.as_str()).collect(),
-            Shape::Boxes(boxes) => boxes.iter().map(|b| b.name.as_str()).collect(),
-        }
-    }
-
-    /// What a screen reader says in place of the picture.
-    fn spoken(&self) -> String {
+    /// The text for screen readers.
+    fn aria_label(&self) -> String {
         let axes = match (self.x.title.is_empty(), self.y.title.is_empty()) {
             (false, false) => format!(" {} against {}.", self.y.title, self.x.title),
             (true, false) => format!(" {}.", self.y.title),
             (false, true) => format!(" {}.", self.x.title),
             (true, true) => String::new(),
         };
-        let names: Vec<&str> = self.names().into_iter().filter(|name| !name.is_empty()).collect();
+        let names: Vec<&str> =
+            self.series().into_iter().map(|(name, _)| name).filter(|name| !name.is_empty()).collect();
         let names = if names.is_empty() { String::new() } else { format!(" Series: {}.", names.join(", ")) };
         format!("{}.{axes}{names}", self.title.trim_end_matches('.'))
     }

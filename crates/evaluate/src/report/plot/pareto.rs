@@ -1,12 +1,12 @@
 //! The points that no other point beats.
 
-use super::series::Front;
+use super::series::ParetoAxes;
 
 /// The numbers of the points that no other beats, by ascending x.
 ///
 /// A point beats another if it is at least as good both ways and better one way; equal points are both kept. Points
 /// with a coordinate that is not a number are left out.
-pub fn pareto_front(points: &[(f64, f64)], front: Front) -> Vec<usize> {
+pub fn pareto_front(points: &[(f64, f64)], front: ParetoAxes) -> Vec<usize> {
     let beats = |a: (f64, f64), b: (f64, f64)| {
         let worse = front.x.prefers(b.0, a.0) || front.y.prefers(b.1, a.1);
         !worse && (front.x.prefers(a.0, b.0) || front.y.prefers(a.1, b.1))

@@ -1,18 +1,18 @@
 //! Points by two values, with the Pareto front marked.
 
 use super::Canvas;
-use super::frame::{self, Plane, Swatch};
+use super::frame::{self, PlotArea, Swatch};
 use super::labels::{Area, Placer};
-use super::line::{hidden, rulers, tell};
+use super::line::{hidden_points, scales, tooltip};
 use super::pareto::pareto_front;
-use super::series::{Front, Point, Series};
+use super::series::{ParetoAxes, Point, Series};
 use super::svg::{Svg, polyline};
-use super::theme::Look;
+use super::theme::Appearance;
 use crate::report::table::Direction;
 
 struct Dot<'a> {
     at: (f64, f64),
-    look: Look,
+    appearance: Appearance,
     point: &'a Point,
     name: &'a str,
     label: &'a str,
@@ -20,54 +20,51 @@ struct Dot<'a> {
 }
 
 /// Whether every series is one point, named beside it: a legend would only repeat the names.
-pub(super) fn written_beside(series: &[Series]) -> bool {
+pub(super) fn labelled_directly(series: &[Series]) -> bool {
     series.iter().all(|s| s.points.len() <= 1)
 }
 
-pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<Front>) -> (f64, String) {
+pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<ParetoAxes>) -> (f64, String) {
     let plot = canvas.plot;
-    let Some((x, y)) = rulers(canvas, series) else { return canvas.empty() };
-    let legend = match written_beside(series) {
-        true => Vec::new(),
-        false => frame::legend(canvas, series.iter().map(|s| (s.name.as_str(), s.style))),
-    };
+    let Some((x, y)) = scales(canvas, series) else { return canvas.empty() };
+    let legend = frame::legend(canvas, !labelled_directly(series));
     let mut svg = Svg::default();
-    let top = frame::head(&mut svg, canvas, &legend, Swatch::Point, &plot.y.title);
+    let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Point, &plot.y.title);
     let left = frame::margin_left(&y.ticks);
-    let plane = Plane { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
-    let (x, y) = (x.along(plane.left, plane.right), y.along(plane.bottom, plane.top + 10.0));
-    frame::rows(&mut svg, &plane, &y);
-    frame::columns(&mut svg, &plane, &x, false);
-    frame::references(&mut svg, canvas, &plane, &y);
+    let area = PlotArea { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
+    let (x, y) = (x.along(area.left, area.right), y.along(area.bottom, area.top + 10.0));
+    frame::draw_y_axis(&mut svg, &area, &y);
+    frame::draw_x_axis(&mut svg, &area, &x, false);
+    frame::draw_references(&mut svg, canvas, &area, &y);
     let mut dots = dots(canvas, series, |point| (x.at(point.x), y.at(point.y)));
     let path = front.map(|front| draw_front(&mut svg, &mut dots, front)).unwrap_or_default();
     whiskers(&mut svg, &dots, |value| y.at(y.clamp(value)));
     marks(&mut svg, canvas, &dots, front.is_some());
-    let mut placer = labels(&mut svg, &plane, &dots, &path);
-    frame::reference_names(&mut svg, canvas, &plane, &y, &mut placer);
-    let height = frame::foot(&mut svg, canvas, &plane, &plot.x.title, hidden(&plot.x, &plot.y, series));
+    let mut placer = labels(&mut svg, &area, &dots, &path);
+    frame::draw_reference_names(&mut svg, canvas, &area, &y, &mut placer);
+    let height = frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
     (height, svg.finish())
 }
 
 fn dots<'a>(canvas: &Canvas<'_>, series: &'a [Series], at: impl Fn(&Point) -> (f64, f64)) -> Vec<Dot<'a>> {
-    let single = written_beside(series);
-    let looks = match single {
+    let single = labelled_directly(series);
+    let appearances = match single {
         true => canvas.colours.all_or_plain(series.iter().map(|s| s.name.as_str())),
-        false => series.iter().map(|s| canvas.colours.look_of(&s.name, s.style)).collect(),
+        false => series.iter().map(|s| canvas.colours.appearance_of(&s.name, s.style)).collect(),
     };
     let mut dots = Vec::new();
-    for (s, &look) in series.iter().zip(&looks) {
+    for (s, &appearance) in series.iter().zip(&appearances) {
         let held = s.points.iter().filter(|p| canvas.plot.x.holds(p.x) && canvas.plot.y.holds(p.y));
         dots.extend(held.map(|point| {
             let label = point.label.as_deref().unwrap_or(if single { &s.name } else { "" });
-            Dot { at: at(point), look, point, name: &s.name, label, on_front: false }
+            Dot { at: at(point), appearance, point, name: &s.name, label, on_front: false }
         }));
     }
     dots
 }
 
 /// Marks the dots of the front and draws it as steps: between two points nothing better is known than the nearer one.
-fn draw_front(svg: &mut Svg, dots: &mut [Dot<'_>], front: Front) -> Vec<(f64, f64)> {
+fn draw_front(svg: &mut Svg, dots: &mut [Dot<'_>], front: ParetoAxes) -> Vec<(f64, f64)> {
     let values: Vec<(f64, f64)> = dots.iter().map(|d| (d.point.x, d.point.y)).collect();
     let mut path: Vec<(f64, f64)> = Vec::new();
     for at in pareto_front(&values, front) {
@@ -88,28 +85,28 @@ fn draw_front(svg: &mut Svg, dots: &mut [Dot<'_>], front: Front) -> Vec<(f64, f6
 fn whiskers(svg: &mut Svg, dots: &[Dot<'_>], height: impl Fn(f64) -> f64) {
     for dot in dots {
         let Some((low, high)) = dot.point.bounds else { continue };
-        let class = format!("pl-whisker {}", dot.look.class());
+        let class = format!("pl-whisker {}", dot.appearance.class());
         svg.line(&class, (dot.at.0, height(low)), (dot.at.0, height(high)));
     }
 }
 
 fn marks(svg: &mut Svg, canvas: &Canvas<'_>, dots: &[Dot<'_>], fronted: bool) {
     for dot in dots {
-        let mut words = tell(canvas, dot.name, dot.point);
+        let mut words = tooltip(canvas, dot.name, dot.point);
         if dot.on_front {
             words += "\non the Pareto front";
         }
         svg.open_mark("", dot.at, &words);
         let kind = if fronted && !dot.on_front { "pl-hollow" } else { "pl-mark" };
-        svg.path(&format!("{kind} {}", dot.look.class()), &dot.look.marker(dot.at, 5.0));
+        svg.path(&format!("{kind} {}", dot.appearance.class()), &dot.appearance.marker(dot.at, 5.0));
         svg.close("g");
     }
 }
 
 /// Writes labels where they fit, those on the front first, then the name of the front beside its longest piece.
-fn labels(svg: &mut Svg, plane: &Plane, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
+fn labels(svg: &mut Svg, area: &PlotArea, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
     let taken = dots.iter().map(|d| Area::around(d.at, 6.0)).collect();
-    let mut placer = Placer::new(plane.room(), taken, &[path.to_vec()]);
+    let mut placer = Placer::new(area.label_area(), taken, &[path.to_vec()]);
     let (first, rest): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = dots.iter().partition(|d| d.on_front);
     for dot in first.into_iter().chain(rest).filter(|d| !d.label.is_empty()) {
         if let Some(spot) = placer.place(dot.at, dot.label) {

@@ -1,5 +1,6 @@
 //! The data that plots are made of.
 
+use crate::quantiles::quantile;
 use crate::report::lenient;
 use crate::report::table::Direction;
 use serde::{Deserialize, Serialize};
@@ -46,10 +47,9 @@ impl Series {
         Series { name: name.into(), points, style: Style::Named }
     }
 
-    /// Sets how it is told from others.
-    pub fn style(mut self, style: Style) -> Series {
-        self.style = style;
-        self
+    setters! {
+        /// Sets how it is told from others.
+        fn style(self, style: Style) { self.style = style }
     }
 }
 
@@ -76,32 +76,27 @@ impl Point {
         Point { x, y, bounds: None, label: None }
     }
 
-    /// Adds bounds of y.
-    pub fn bounds(mut self, low: f64, high: f64) -> Point {
-        self.bounds = Some((low, high));
-        self
-    }
-
-    /// Adds words beside the point.
-    pub fn label(mut self, label: impl Into<String>) -> Point {
-        self.label = Some(label.into());
-        self
+    setters! {
+        /// Adds bounds of y.
+        fn bounds(self, low: f64, high: f64) { self.bounds = Some((low, high)) }
+        /// Adds words beside the point.
+        fn label(self, label: impl Into<String>) { self.label = Some(label.into()) }
     }
 }
 
 /// Which way the axes of a scatter plot get better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Front {
+pub struct ParetoAxes {
     /// The horizontal axis.
     pub x: Direction,
     /// The vertical axis.
     pub y: Direction,
 }
 
-impl Front {
+impl ParetoAxes {
     /// Less of x for more of y: accuracy against its cost.
-    pub fn cheap_and_good() -> Front {
-        Front { x: Direction::LowerBetter, y: Direction::HigherBetter }
+    pub fn low_x_high_y() -> ParetoAxes {
+        ParetoAxes { x: Direction::LowerBetter, y: Direction::HigherBetter }
     }
 }
 
@@ -138,16 +133,11 @@ impl Bars {
         Bars { name: name.into(), values, bounds: Vec::new(), style: Style::Named }
     }
 
-    /// Sets how it is told from others.
-    pub fn style(mut self, style: Style) -> Bars {
-        self.style = style;
-        self
-    }
-
-    /// Adds lower and upper bounds.
-    pub fn bounds(mut self, bounds: impl IntoIterator<Item = (f64, f64)>) -> Bars {
-        self.bounds = bounds.into_iter().collect();
-        self
+    setters! {
+        /// Sets how it is told from others.
+        fn style(self, style: Style) { self.style = style }
+        /// Adds lower and upper bounds.
+        fn bounds(self, bounds: impl IntoIterator<Item = (f64, f64)>) { self.bounds = bounds.into_iter().collect() }
     }
 }
 
@@ -155,7 +145,7 @@ impl Bars {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Orientation {
-    /// Upright if the categories' names fit under the bars, otherwise lying.
+    /// Upright if the categories' names fit under the bars, otherwise horizontal.
     #[default]
     Auto,
     /// Upright.
@@ -220,15 +210,6 @@ impl Summary {
     }
 }
 
-/// The value below which a share of ascending values lies, interpolated; NaN if there are none.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let place = share * last as f64;
-    let below = place.floor() as usize;
-    let above = (below + 1).min(last);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
-}
-
 /// Shares of values in equal bins over their common range; values that are not numbers are left out.
 pub(super) fn bin(values: &[(&str, &[f64])], bins: usize) -> (Vec<f64>, Vec<Counts>) {
     let finite = || values.iter().flat_map(|(_, v)| v.iter().copied()).filter(|x| x.is_finite());
@@ -260,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn summary_interpolates_and_leaves_out_nan() {
+    fn summary_interpolates_and_ignores_nan() {
         let summary = Summary::of("a", &[4.0, f64::NAN, 1.0, 2.0, 10.0, 3.0]);
         assert_eq!((summary.count, summary.median, summary.quarter, summary.mean), (5, 3.0, 2.0, 4.0));
         assert!((summary.high - 8.8).abs() < 1e-12);
@@ -268,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_hold_every_value_once() {
+    fn bins_count_every_value_once() {
         let (edges, series) = bin(&[("a", &[0.0, 1.0, 2.0, 10.0]), ("b", &[5.0, f64::NAN])], 5);
         assert_eq!(edges, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(series[0].heights, [0.5, 0.25, 0.0, 0.0, 0.25]);

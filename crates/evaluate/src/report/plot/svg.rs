@@ -58,8 +58,7 @@ impl Svg {
     pub(super) fn text(&mut self, class: &str, x: f64, y: f64, anchor: &str, text: &str) {
         match anchor {
             "start" => self.open("text", &[("class", &class), ("x", &Px(x)), ("y", &Px(y))]),
-            _ => self
-                .open("text", &[("class", &class), ("x", &Px(x)), ("y", &Px(y)), ("text-anchor", &anchor)]),
+            _ => self.open("text", &[("class", &class), ("x", &Px(x)), ("y", &Px(y)), ("text-anchor", &anchor)]),
         }
         self.out.push_str(&escape(text));
         self.close("text");
@@ -79,18 +78,12 @@ impl Svg {
     /// A rectangle.
     pub(super) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
         let (x, y, width, height) = (Px(corner.0), Px(corner.1), Px(size.0), Px(size.1));
-        self.empty(
-            "rect",
-            &[("class", &class), ("x", &x), ("y", &y), ("width", &width), ("height", &height)],
-        );
+        self.empty("rect", &[("class", &class), ("x", &x), ("y", &y), ("width", &width), ("height", &height)]);
     }
 
     /// A group that the pointer can find at a place, with the words to show there.
     pub(super) fn open_mark(&mut self, class: &str, at: (f64, f64), words: &str) {
-        self.open(
-            "g",
-            &[("class", &format!("pl-tip {class}")), ("data-x", &Px(at.0)), ("data-y", &Px(at.1))],
-        );
+        self.open("g", &[("class", &format!("pl-tip {class}")), ("data-x", &Px(at.0)), ("data-y", &Px(at.1))]);
         self.open("title", &[]);
         self.out.push_str(&escape(words));
         self.close("title");
@@ -107,16 +100,13 @@ pub(super) fn polyline(points: &[(f64, f64)]) -> String {
     d
 }
 
-/// The whole picture: with a style it stands alone, without one it belongs in a page.
-pub(super) fn document(spoken: &str, width: f64, height: f64, style: Option<&str>, body: &str) -> String {
+/// The whole picture: with a style it ranks alone, without one it belongs in a page.
+pub(super) fn document(aria_label: &str, width: f64, height: f64, style: Option<&str>, body: &str) -> String {
     let mut svg = Svg::default();
     let view = format!("0 0 {} {}", Px(width), Px(height));
     match style {
         None => {
-            svg.open(
-                "svg",
-                &[("class", &"pl"), ("viewBox", &view), ("role", &"img"), ("aria-label", &spoken)],
-            );
+            svg.open("svg", &[("class", &"pl"), ("viewBox", &view), ("role", &"img"), ("aria-label", &aria_label)]);
         }
         Some(style) => {
             // A margin around the picture, which a page would bring.
@@ -132,7 +122,7 @@ pub(super) fn document(spoken: &str, width: f64, height: f64, style: Option<&str
                     ("width", &w),
                     ("height", &h),
                     ("role", &"img"),
-                    ("aria-label", &spoken),
+                    ("aria-label", &aria_label),
                 ],
             );
             svg.out.extend(["<style>", style, "</style>"]);

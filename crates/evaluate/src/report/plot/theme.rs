@@ -3,7 +3,7 @@
 use super::series::Style;
 use super::svg::Px;
 
-/// The rules of plots, for pages and for pictures that stand alone.
+/// The rules of plots, for pages and for pictures that rank alone.
 pub(in crate::report) const PLOT_CSS: &str = include_str!("plot.css");
 
 /// The colours of a light page, as CSS properties.
@@ -18,7 +18,7 @@ pub(in crate::report) fn dark_colours() -> &'static str {
 
 /// How many colours there are, chosen to stay apart for readers with any colour vision, the first four the most: in
 /// OKLab, times 100, at least 12 among the first four and 7 among all, also as seen without one of the three cones.
-/// Markers and dashes tell further series apart.
+/// Markers and dashes distinguish further series.
 const COLOURS: usize = 8;
 const MARKERS: usize = 7;
 
@@ -26,13 +26,13 @@ const MARKERS: usize = 7;
 /// from step to step, so that the order is seen without colours as well.
 const TONES: usize = 10;
 
-/// The places of series names in the palette; `None` is a place that is free.
+/// The palette index of each series name; `None` is free.
 pub(in crate::report) struct Colours {
     names: Vec<Option<String>>,
 }
 
 impl Colours {
-    /// Reserves a place for each name that several plots use, so that it looks the same in all of them; names that more
+    /// Reserves a index for each name that several plots use, so that it appearances the same in all of them; names that more
     /// plots use come first.
     pub(in crate::report) fn shared<'a>(plots: impl Iterator<Item = Vec<&'a str>>) -> Colours {
         let mut seen: Vec<(&str, usize)> = Vec::new();
@@ -50,77 +50,82 @@ impl Colours {
         Colours { names: names.collect() }
     }
 
-    /// The places for one plot: its shared names keep theirs, its others take the first that the plot leaves free.
-    pub(super) fn settle(&self, names: &[&str]) -> Colours {
+    /// The indices of one plot: shared names keep theirs, the others take the first that are free.
+    pub(super) fn assign(&self, names: &[&str]) -> Colours {
         let used = |name: &Option<String>| name.as_deref().is_some_and(|name| names.contains(&name));
-        let mut places: Vec<Option<String>> =
+        let mut indices: Vec<Option<String>> =
             self.names.iter().map(|name| if used(name) { name.clone() } else { None }).collect();
         for name in names.iter().filter(|name| !name.is_empty()) {
-            if places.iter().any(|place| place.as_deref() == Some(*name)) {
+            if indices.iter().any(|index| index.as_deref() == Some(*name)) {
                 continue;
             }
-            match places.iter().position(Option::is_none) {
-                Some(free) => places[free] = Some((*name).to_string()),
-                None => places.push(Some((*name).to_string())),
+            match indices.iter().position(Option::is_none) {
+                Some(free) => indices[free] = Some((*name).to_string()),
+                None => indices.push(Some((*name).to_string())),
             }
         }
-        Colours { names: places }
+        Colours { names: indices }
     }
 
-    /// The look of a name; one never seen has the plain look.
-    pub(super) fn look(&self, name: &str) -> Look {
-        self.names.iter().position(|other| other.as_deref() == Some(name)).map_or(Look::Plain, Look::Place)
+    /// The appearance of a name; plain if it has no index.
+    pub(super) fn appearance(&self, name: &str) -> Appearance {
+        self.names
+            .iter()
+            .position(|other| other.as_deref() == Some(name))
+            .map_or(Appearance::Plain, Appearance::Palette)
     }
 
-    /// The look of a series: by its name, unless it has a style of its own.
-    pub(super) fn look_of(&self, name: &str, style: Style) -> Look {
+    /// The appearance of a series: by its name, unless it has a style of its own.
+    pub(super) fn appearance_of(&self, name: &str, style: Style) -> Appearance {
         match style {
-            Style::Named => self.look(name),
-            Style::Tone(share) => Look::Tone((share.clamp(0.0, 1.0) * TONES as f64).round() as usize),
-            Style::Reference => Look::Reference,
+            Style::Named => self.appearance(name),
+            Style::Tone(share) => Appearance::Tone((share.clamp(0.0, 1.0) * TONES as f64).round() as usize),
+            Style::Reference => Appearance::Reference,
         }
     }
 
-    /// The looks of names that are written beside their data: their own if all have one, otherwise plain ones.
-    pub(super) fn all_or_plain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Vec<Look> {
+    /// The appearances of directly labelled series: their own if all have one, otherwise plain.
+    pub(super) fn all_or_plain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Vec<Appearance> {
         let known = names.clone().all(|name| self.names.iter().any(|other| other.as_deref() == Some(name)));
-        names.map(|name| if known { self.look(name) } else { Look::Plain }).collect()
+        names.map(|name| if known { self.appearance(name) } else { Appearance::Plain }).collect()
     }
 }
 
 /// The colour, marker and dash of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Look {
+pub(super) enum Appearance {
     /// A dot in the accent colour.
     Plain,
-    /// A place in the palette.
-    Place(usize),
+    /// A index in the palette.
+    Palette(usize),
     /// A step of the ramp.
     Tone(usize),
     /// The colour of text, dashed.
     Reference,
 }
 
-impl Look {
+impl Appearance {
     /// The class that sets the colour, and the dash once the colours start over.
     pub(super) fn class(self) -> String {
         match self {
-            Look::Plain => "pl-accent".into(),
-            Look::Place(place) if place < COLOURS => format!("pl-c{}", place + 1),
-            Look::Place(place) => format!("pl-c{} pl-d{}", place % COLOURS + 1, (place / COLOURS).min(3)),
-            Look::Tone(step) => format!("pl-r{step}"),
-            Look::Reference => "pl-ink pl-d1".into(),
+            Appearance::Plain => "pl-accent".into(),
+            Appearance::Palette(index) if index < COLOURS => format!("pl-c{}", index + 1),
+            Appearance::Palette(index) => {
+                format!("pl-c{} pl-d{}", index % COLOURS + 1, (index / COLOURS).min(3))
+            }
+            Appearance::Tone(step) => format!("pl-r{step}"),
+            Appearance::Reference => "pl-ink pl-d1".into(),
         }
     }
 
-    /// The outline of the marker around a place.
+    /// The outline of the marker around a index.
     pub(super) fn marker(self, (x, y): (f64, f64), r: f64) -> String {
         let corners = |points: &[(f64, f64)]| -> String {
             let placed: Vec<(f64, f64)> = points.iter().map(|(dx, dy)| (x + dx * r, y + dy * r)).collect();
             super::svg::polyline(&placed) + "Z"
         };
-        let Look::Place(place) = self else { return circle(x, y, r) };
-        match place % MARKERS {
+        let Appearance::Palette(index) = self else { return circle(x, y, r) };
+        match index % MARKERS {
             0 => circle(x, y, r),
             1 => corners(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
             2 => corners(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),

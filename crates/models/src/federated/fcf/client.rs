@@ -4,7 +4,7 @@ use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal, Solver};
 use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
-use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 use std::borrow::Cow;
 
 /// How a device trains.
@@ -16,7 +16,7 @@ pub struct Client {
     pub confidence: f32,
     /// Regularisation of the user's vector to zero (l).
     pub regularisation: f32,
-    /// Whether the row of an item had that stays at home leaves as that of an item not had; otherwise, as in the paper, it is
+    /// Whether a withheld row of a consumed item leaves as a decoy, as if the user did not have the item; otherwise, as in the paper, it is
     /// missing from an update that has all others.
     pub decoys: bool,
 }
@@ -68,33 +68,42 @@ impl Client {
     }
 
     /// Puts f(u, i) of all items `into` the update; returns J of the owner's cells.
-    fn propose(
+    fn write_gradient(
         &self,
         table: &Table,
         user: &[f32],
         history: &[u32],
         into: &mut Trained,
     ) -> Result<f64, UpdateError> {
-        let mut had = history.iter().copied().peekable();
+        let mut own = history.iter().copied().peekable();
         let mut loss = 0.0;
         for (item, row) in (0..).zip(table.values().chunks_exact(self.factors)) {
-            let has = had.next_if_eq(&item).is_some();
-            let (confidence, goal, mark) =
-                if has { (1.0 + self.confidence, 1.0, RowOrigin::Consumed) } else { (1.0, 0.0, RowOrigin::Other) };
+            let has = own.next_if_eq(&item).is_some();
+            let (confidence, goal, mark) = if has {
+                (1.0 + self.confidence, 1.0, RowOrigin::Consumed)
+            } else {
+                (1.0, 0.0, RowOrigin::Other)
+            };
             let error = goal - math::dot(user, row);
             loss += f64::from(confidence * error * error);
-            let proposed = into.push_row(0, item, mark)?;
-            proposed.iter_mut().zip(user).for_each(|(to, p)| *to = confidence * error * p);
+            let row = into.push_row(0, item, mark)?;
+            row.iter_mut().zip(user).for_each(|(to, p)| *to = confidence * error * p);
         }
         Ok(loss)
     }
 
     /// Covers rows of items that the owner has or hides by what they would be if they did not have them.
-    fn cover(&self, table: &Table, user: &[f32], own: &[u32], into: &mut Trained) -> Result<(), UpdateError> {
-        let covers = into.push_decoys(0, own)?.chunks_exact_mut(self.factors);
-        for (cover, &item) in covers.zip(own) {
+    fn write_decoys(
+        &self,
+        table: &Table,
+        user: &[f32],
+        own: &[u32],
+        into: &mut Trained,
+    ) -> Result<(), UpdateError> {
+        let decoys = into.push_decoys(0, own)?.chunks_exact_mut(self.factors);
+        for (decoy, &item) in decoys.zip(own) {
             let error = -math::dot(user, table.row(item as usize));
-            cover.iter_mut().zip(user).for_each(|(to, p)| *to = error * p);
+            decoy.iter_mut().zip(user).for_each(|(to, p)| *to = error * p);
         }
         Ok(())
     }
@@ -147,9 +156,9 @@ impl ClientModel for Client {
             return Ok(TrainStats::default());
         };
         self.solve(prepared, history, scratch, user);
-        let loss = self.propose(table, user, history, into)?;
+        let loss = self.write_gradient(table, user, history, into)?;
         if self.decoys && !into.discloses_everything() {
-            self.cover(table, user, &both(history, hidden), into)?;
+            self.write_decoys(table, user, &both(history, hidden), into)?;
         }
         let samples = history.len() as u64;
         into.set_samples(samples);
@@ -257,8 +266,9 @@ mod tests {
         };
         device.train(input, &mut device.scratch(6), rng, &mut trained).unwrap();
         let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
-        let left =
-            trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(rng)).unwrap();
+        let left = trained
+            .disclose(&policy, &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(rng))
+            .unwrap();
         assert_eq!(left.update().rows(), 6);
         for (item, row) in left.update().tables()[0].iter() {
             let error = -math::dot(&private, shared.tables()[0].row(item));

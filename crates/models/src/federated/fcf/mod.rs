@@ -13,13 +13,13 @@
 //! ```text
 //! (Q'Q + alpha sum_{i of u} q_i q_i' + l I) p = (1 + alpha) sum_{i of u} q_i
 //! ```
-//! and proposes its part of the items' gradient, f(u, i) = c_ui (r_ui - p . q_i) p, for all items of the catalog, so that
+//! and sends its part of the items' gradient, f(u, i) = c_ui (r_ui - p . q_i) p, for all items of the catalog, so that
 //! dJ/dq_i = -2 sum_u f(u, i) + 2 l q_i. The server steps along it, by Adam or plainly. Q'Q is the same for all devices of a
 //! round and computed once.
 //!
 //! What leaves the device are rows of one table, [`Server::TABLE`]: one for each item, marked by whether the owner has it,
 //! so that their disclosure policy works as with every model; p and the history never leave. But all rows are multiples of
-//! p, which anybody can tell who sees one device's update; see what that gives away before you use it without sealing.
+//! p, which anybody sees who sees one device's update; consider what that reveals before you use it without sealing.
 
 mod client;
 mod config;
@@ -30,8 +30,8 @@ pub use config::{FcfConfig, FcfNegatives, ServerOptimiser};
 pub use server::Server;
 
 use super::{
-    AdamSettings, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule, Sgd,
+    AdamSettings, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo,
+    Population, RowMeaning, Schedule, Sgd,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ impl FederatedModel for Fcf {
         summary: "Federated collaborative filtering: devices solve for their user's vector and send the gradient of all items",
         paper: "Ammad-ud-din, Ivannikova, Khan, Oyomno, Fu, Tan, Flanagan: Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System. arXiv:1901.09888, 2019",
     };
-    const EPOCHS: Epochs = Epochs { default: 50, help: "Epochs; in one, every device is asked once on average" };
+    const EPOCHS: Epochs =
+        Epochs { default: 50, help: "Epochs; in one, every device is asked once on average" };
 
     type Config = FcfConfig;
     type Client = Client;

@@ -3,14 +3,14 @@
 use crate::loss::Loss;
 use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
-use sottovoce_protocol::{RowOrigin, Parameters, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Trained, UpdateError};
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Client {
     /// Length of the vectors, at most 512.
     pub factors: usize,
-    /// Items not had that are drawn for each one had.
+    /// Negatives that are drawn for each positive.
     pub negatives: usize,
     /// Times the samples are gone through in a round.
     pub local_epochs: usize,
@@ -28,11 +28,11 @@ pub struct Client {
 
 impl Client {
     /// One sample's step on p, a row of Q and h; returns the probability given to what is true.
-    fn step(&self, p: &mut [f32], q: &mut [f32], h: &mut [f32], had: bool) -> f32 {
+    fn step(&self, p: &mut [f32], q: &mut [f32], h: &mut [f32], positive: bool) -> f32 {
         let score: f32 = p.iter().zip(&*q).zip(&*h).map(|((p, q), h)| p * q * h).sum();
-        let likely = math::sigmoid(if had { score } else { -score });
+        let likely = math::sigmoid(if positive { score } else { -score });
         // -dJ/ds, times the step.
-        let up = self.learning_rate * (1.0 - likely) * if had { 1.0 } else { -1.0 };
+        let up = self.learning_rate * (1.0 - likely) * if positive { 1.0 } else { -1.0 };
         let back = self.learning_rate * self.regularisation;
         for ((p, q), h) in p.iter_mut().zip(q).zip(h) {
             let (dp, dq, dh) = (up * *h * *q - back * *p, up * *h * *p - back * *q, up * *p * *q);
@@ -50,8 +50,8 @@ pub struct Scratch {
     /// Items met, ascending, with their marks.
     items: Vec<u32>,
     marks: Vec<RowOrigin>,
-    /// By item: its place among those met.
-    places: Vec<u32>,
+    /// By item: its index among the touched ones.
+    row_of: Vec<u32>,
     /// Rows of those met, as they are changed.
     rows: Vec<f32>,
     output: Vec<f32>,
@@ -70,9 +70,9 @@ struct Gradients {
 }
 
 impl Scratch {
-    /// DisclosureSeeds negatives for all that the owner has; some of the catalog is neither had nor hidden.
+    /// Draws negatives for all of the user's items; some of the catalog is neither the user's nor hidden.
     fn draw(&mut self, history: &[u32], hidden: &[u32], negatives: usize, rng: &mut Rng) {
-        let Self { samples, items, marks, places, own, .. } = self;
+        let Self { samples, items, marks, row_of, own, .. } = self;
         let catalog = own.len() as u32;
         samples.clear();
         history.iter().chain(hidden).for_each(|&item| own[item as usize] = true);
@@ -90,11 +90,11 @@ impl Scratch {
         let mark = |&item: &u32| if own[item as usize] { RowOrigin::Consumed } else { RowOrigin::Other };
         marks.clear();
         marks.extend(items.iter().map(mark));
-        (0..).zip(&*items).for_each(|(place, &item)| places[item as usize] = place);
+        (0..).zip(&*items).for_each(|(index, &item)| row_of[item as usize] = index);
         history.iter().chain(hidden).for_each(|&item| own[item as usize] = false);
     }
 
-    /// Copies the rows of items met.
+    /// Copies the rows of touched items.
     fn gather(&mut self, vectors: &[f32], output: &[f32]) {
         let width = output.len();
         self.rows.clear();
@@ -115,10 +115,10 @@ impl Client {
             rng.shuffle(&mut scratch.samples);
             let mut epoch = Loss::new();
             if batch == 1 {
-                for &(item, had) in &scratch.samples {
-                    let place = scratch.places[item as usize] as usize;
-                    let row = &mut scratch.rows[place * p.len()..][..p.len()];
-                    epoch.add(self.step(p, row, &mut scratch.output, had));
+                for &(item, positive) in &scratch.samples {
+                    let index = scratch.row_of[item as usize] as usize;
+                    let row = &mut scratch.rows[index * p.len()..][..p.len()];
+                    epoch.add(self.step(p, row, &mut scratch.output, positive));
                 }
             } else {
                 for first in (0..samples).step_by(batch) {
@@ -142,16 +142,16 @@ impl Client {
         scratch: &mut Scratch,
         loss: &mut Loss,
     ) {
-        let Scratch { samples, places, rows, output, gradients, .. } = scratch;
+        let Scratch { samples, row_of, rows, output, gradients, .. } = scratch;
         let (width, share) = (p.len(), 1.0 / of.len() as f32);
         let gradients = &mut gradients.resized(rows.len(), width);
-        for &(item, had) in &samples[of] {
-            let place = places[item as usize] as usize * width;
-            let q = &rows[place..][..width];
+        for &(item, positive) in &samples[of] {
+            let index = row_of[item as usize] as usize * width;
+            let q = &rows[index..][..width];
             let score: f32 = p.iter().zip(q).zip(&*output).map(|((p, q), h)| p * q * h).sum();
-            let likely = math::sigmoid(if had { score } else { -score });
-            let up = share * (1.0 - likely) * if had { 1.0 } else { -1.0 };
-            let (back, dq) = (share * self.regularisation, &mut gradients.rows[place..][..width]);
+            let likely = math::sigmoid(if positive { score } else { -score });
+            let up = share * (1.0 - likely) * if positive { 1.0 } else { -1.0 };
+            let (back, dq) = (share * self.regularisation, &mut gradients.rows[index..][..width]);
             for f in 0..width {
                 dq[f] += up * output[f] * p[f] - back * q[f];
                 gradients.output[f] += up * p[f] * q[f];
@@ -184,7 +184,7 @@ impl ClientModel for Client {
     fn prepare(&self, _: &Parameters) {}
 
     fn scratch(&self, items: usize) -> Scratch {
-        Scratch { places: vec![0; items], own: vec![false; items], ..Scratch::default() }
+        Scratch { row_of: vec![0; items], own: vec![false; items], ..Scratch::default() }
     }
 
     fn private_values(&self) -> usize {
@@ -221,7 +221,7 @@ impl ClientModel for Client {
         let change = into.whole(1)?.iter_mut().zip(&scratch.output).zip(output.values());
         change.for_each(|((change, row), given)| *change = row - given);
         into.set_samples(history.len() as u64);
-        // A sample is an item had, with the negatives drawn for it.
+        // A sample is a positive, with the negatives drawn for it.
         Ok(TrainStats { samples: (history.len() * self.epochs()) as u64, loss })
     }
 
@@ -277,12 +277,12 @@ mod tests {
 
     /// The loss of all samples by p, Q, h, as it is written; with the regularisation's potential for the rows that each sample meets.
     fn loss(p: &[f64], q: &[f64], h: &[f64], samples: &[(u32, bool)], regularisation: f64) -> f64 {
-        let one = |&(item, had): &(u32, bool)| {
+        let one = |&(item, positive): &(u32, bool)| {
             let q = &q[item as usize * 3..][..3];
             let s: f64 = (0..3).map(|f| h[f] * p[f] * q[f]).sum();
             let y = 1.0 / (1.0 + (-s).exp());
             let square = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
-            -(if had { y } else { 1.0 - y }).ln() + regularisation / 2.0 * (square(p) + square(q))
+            -(if positive { y } else { 1.0 - y }).ln() + regularisation / 2.0 * (square(p) + square(q))
         };
         samples.iter().map(one).sum::<f64>() / samples.len() as f64
     }
@@ -356,7 +356,7 @@ mod tests {
             device.train(input, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
             into.update().clone()
         };
-        // Nor does it say that something hidden is not had: it is drawn by nobody.
+        // Hidden items are never drawn as negatives, which would reveal that the user does not have them.
         let hiding = train(&[1, 4, 6], &[2, 4]);
         assert_eq!(hiding, train(&[1, 6], &[2, 4]));
         assert!(hiding.tables()[0].iter().all(|(row, _)| row != 2 && row != 4));
@@ -379,12 +379,12 @@ mod tests {
         let mut total = 0.0;
         for _ in 0..2 {
             rng.shuffle(&mut again.samples);
-            for &(item, had) in &again.samples {
+            for &(item, positive) in &again.samples {
                 let row = &mut q[item as usize * 3..][..3];
                 let s: f64 = (0..3).map(|f| h[f] * mine[f] * row[f]).sum();
                 let y = 1.0 / (1.0 + (-s).exp());
-                let g = y - f64::from(u8::from(had));
-                total -= (if had { y } else { 1.0 - y }).ln();
+                let g = y - f64::from(u8::from(positive));
+                total -= (if positive { y } else { 1.0 - y }).ln();
                 for f in 0..3 {
                     let (dp, dq) = (g * h[f] * row[f] + 0.01 * mine[f], g * h[f] * mine[f] + 0.01 * row[f]);
                     let dh = g * mine[f] * row[f];

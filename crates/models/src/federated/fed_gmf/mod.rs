@@ -9,10 +9,10 @@
 //! J_u = - sum over u's items of ln y - sum over sampled items that u does not have of ln (1 - y)  + regularisation terms
 //! ```
 //! In a round a device draws its negatives, goes through its samples some times by stochastic gradient descent on p, the rows
-//! of Q it meets, and h, and proposes the difference to what it was given. With gradients asked for (FedSGD) it proposes one
+//! of Q that it touches, and h, and sends the difference to what it was given. With gradients asked for (FedSGD) it sends one
 //! step of rate 1 down the mean gradient of all samples instead.
 //!
-//! What leaves the device are the rows of items met, marked by whether the owner has them, and the change of h; p and the
+//! What leaves the device are the rows of touched items, marked by whether the user has them, and the change of h; p and the
 //! history never leave.
 
 mod client;
@@ -25,7 +25,8 @@ pub use config::FedGmfConfig;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning, Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
+    RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ impl FederatedModel for FedGmf {
         summary: "Generalised matrix factorisation by FedAvg: items' vectors and the output layer are shared, users' vectors stay on their devices",
         paper: "He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017",
     };
-    const EPOCHS: Epochs = Epochs { default: 50, help: "Epochs; in one, every device is asked once on average" };
+    const EPOCHS: Epochs =
+        Epochs { default: 50, help: "Epochs; in one, every device is asked once on average" };
 
     type Config = FedGmfConfig;
     type Client = Client;

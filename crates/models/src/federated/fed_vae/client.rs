@@ -6,7 +6,7 @@ use super::output::{self, Scoring, Stepping};
 use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
-use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,11 +108,7 @@ impl Client {
         into: &mut Trained,
     ) -> Result<f64, UpdateError> {
         let [encoder, output, middle] = shared.tables() else { return Ok(0.0) };
-        let wrong = |_: NeuralError| UpdateError::Values {
-            table: 2,
-            found: middle.values().len(),
-            expected: self.network.between(),
-        };
+        let wrong = |_: NeuralError| UpdateError::Values(2, middle.values().len(), self.network.between());
         scratch.middle.clear();
         scratch.middle.extend_from_slice(middle.values());
         scratch.gradients.resize(middle.values().len(), 0.0);
@@ -218,6 +214,7 @@ impl ClientModel for Client {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Kind;
     use super::*;
     use crate::ServerModel;
 
@@ -240,7 +237,8 @@ mod tests {
     fn train(device: &Client, shared: &Parameters) -> (Trained, TrainStats) {
         let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
         let mut private = [1.0];
-        let input = TrainInput { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
+        let input =
+            TrainInput { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
         let stats = device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
         assert_eq!(private, [2.0]);
         (into, stats)
@@ -253,10 +251,10 @@ mod tests {
 
     /// The loss as it is written, with the noise that a step draws.
     fn loss(kind: Kind, [encoder, output, middle]: [&[f64]; 3]) -> f64 {
-        let (had, width) = ([1, 2, 5], 4);
+        let (history, width) = ([1, 2, 5], 4);
         let value = 1.0 / 3f64.sqrt();
         let h: Vec<f64> = (0..width)
-            .map(|k| (middle[k] + had.iter().map(|i| value * encoder[i * width + k]).sum::<f64>()).tanh())
+            .map(|k| (middle[k] + history.iter().map(|i| value * encoder[i * width + k]).sum::<f64>()).tanh())
             .collect();
         let (mut code, mut divergence) = (h.clone(), 0.0);
         if kind == Kind::Variational {
@@ -272,8 +270,8 @@ mod tests {
             };
             let (m, l) = (linear(4, &h, 3), linear(19, &h, 3));
             let mut rng = Rng::new(3);
-            // Before the noise, one draw an item says whether it is dropped.
-            had.iter().for_each(|_| assert!(!rng.chance(0.0)));
+            // Before the noise, one draw per item decides whether it is dropped.
+            history.iter().for_each(|_| assert!(!rng.chance(0.0)));
             let z: Vec<f64> = m.iter().zip(&l).map(|(m, l)| m + rng.normal() * (l / 2.0).exp()).collect();
             code = linear(34, &z, 4).iter().map(|value| value.tanh()).collect();
             divergence = m.iter().zip(&l).map(|(m, l)| (m * m + l.exp() - 1.0 - l) / 2.0).sum();
@@ -283,11 +281,11 @@ mod tests {
             .map(|row| row[width] + (0..width).map(|k| row[k] * code[k]).sum::<f64>())
             .collect();
         let sum: f64 = scores.iter().map(|score| score.exp()).sum();
-        had.iter().map(|&item| sum.ln() - scores[item]).sum::<f64>() + 0.3 * divergence
+        history.iter().map(|&item| sum.ln() - scores[item]).sum::<f64>() + 0.3 * divergence
     }
 
     #[test]
-    fn a_step_goes_down_the_gradient() {
+    fn a_step_follows_the_gradient() {
         for kind in [Kind::Variational, Kind::Denoising] {
             let device = device(kind, 1);
             let shared = shared(&device);
@@ -321,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_items_are_not_learnt_from() {
+    fn hidden_items_are_not_trained_on() {
         let device = device(Kind::Denoising, 2);
         let shared = shared(&device);
         let train = |history: &[u32], hidden: &[u32]| {
@@ -335,26 +333,21 @@ mod tests {
     }
 
     #[test]
-    fn two_steps_are_one_after_the_other() {
+    fn two_local_steps_equal_two_rounds() {
         let once = device(Kind::Denoising, 1);
         let mut shared = shared(&once);
         let (both, stats) = train(&device(Kind::Denoising, 2), &shared);
-        let (first, first_lesson) = train(&once, &shared);
+        let (first, first_stats) = train(&once, &shared);
         let before = wide(&shared);
-        let mut apply = |trained: &Trained| {
+        let apply = |trained: &Trained, shared: &mut Parameters| {
             for (table, rows) in shared.tables_mut().iter_mut().zip(trained.update().tables()) {
                 rows.iter().for_each(|(row, values)| math::add(table.row_mut(row), values));
             }
         };
-        apply(&first);
-        let (second, second_lesson) = train(&once, &shared);
-        let mut apply = |trained: &Trained| {
-            for (table, rows) in shared.tables_mut().iter_mut().zip(trained.update().tables()) {
-                rows.iter().for_each(|(row, values)| math::add(table.row_mut(row), values));
-            }
-        };
-        apply(&second);
-        let total = first_lesson.loss + second_lesson.loss;
+        apply(&first, &mut shared);
+        let (second, second_stats) = train(&once, &shared);
+        apply(&second, &mut shared);
+        let total = first_stats.loss + second_stats.loss;
         assert!((stats.loss - total).abs() < 1e-4, "{} {total}", stats.loss);
         for (table, rows) in both.update().tables().iter().enumerate() {
             for (row, values) in rows.iter() {

@@ -67,14 +67,14 @@ pub(super) fn step(work: Stepping<'_>) {
     simd_dispatch(work);
 }
 
-/// Turns scores into the gradient of `- sum over the items had of ln softmax`; returns that sum.
-pub(super) fn multinomial(scores: &mut [f32], had: &[u32]) -> f64 {
+/// Turns scores into the gradient of `- sum over the history's items of ln softmax`; returns that sum.
+pub(super) fn multinomial(scores: &mut [f32], history: &[u32]) -> f64 {
     let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let own: f64 = had.iter().map(|&item| f64::from(scores[item as usize] - largest)).sum();
+    let own: f64 = history.iter().map(|&item| f64::from(scores[item as usize] - largest)).sum();
     scores.iter_mut().for_each(|score| *score = math::exp_f32(*score - largest));
     let sum: f64 = scores.iter().map(|&score| f64::from(score)).sum();
-    let share = (had.len() as f64 / sum) as f32;
+    let share = (history.len() as f64 / sum) as f32;
     scores.iter_mut().for_each(|score| *score *= share);
-    had.iter().for_each(|&item| scores[item as usize] -= 1.0);
-    had.len() as f64 * math::ln(sum) - own
+    history.iter().for_each(|&item| scores[item as usize] -= 1.0);
+    history.len() as f64 * math::ln(sum) - own
 }

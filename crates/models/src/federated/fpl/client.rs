@@ -1,4 +1,4 @@
-//! The device's half: triples of the owner's history, and what follows from them.
+//! The client's half: triples of the user's history, and the gradient.
 //!
 //! Because parameters stay as they are within a round, the sums of the equations come apart by row: with S the sum of the
 //! row's s (positive where the item was i, negative where it was j) and n how often it came,
@@ -7,13 +7,13 @@
 //! ```
 //! so that a triple costs two scores to compare, and only rows, which are fewer, cost work for each factor.
 
-use super::simd;
 use super::scratch::Drawing;
 use super::scratch::Scratch;
+use super::simd;
 use crate::federated::negatives::{Negatives, Pool};
 use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
 use sottovoce_core::{Rng, SimdKernel, simd_dispatch};
-use sottovoce_protocol::{RowOrigin, Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 
 /// Strengths of L2 regularisation, times the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Client {
     pub triples: usize,
     /// Learning rate of the user's vector (alpha).
     pub learning_rate: f32,
-    /// Regularisation to zero.
+    /// L2 regularisation.
     pub regularisation: Regularisation,
     /// Standard deviation of the user's first random vector.
     pub init_deviation: f32,
@@ -46,7 +46,7 @@ pub struct Client {
 /// One device's work in a round; `F` is the number of factors, or 0 for one without a loop of its own.
 struct Training<'a, const F: usize> {
     device: &'a Client,
-    /// Regularisation to zero by mark. A table to look up, since no processor guesses marks.
+    /// Regularisation by row origin. Looked up, not branched on: origins are unpredictable.
     regularisations: &'a [f32; 3],
     table: &'a Table,
     user: &'a mut [f32],
@@ -69,15 +69,15 @@ impl<const F: usize> SimdKernel for Training<'_, F> {
         let rows = into.push_rows(0, &scratch.items, &scratch.marks)?;
         scratch.score(user, table.values(), rows);
         let loss = scratch.compare();
-        // Hidden items are only to be covered where what leaves is drawn from them, too.
+        // Hidden items need decoys only where negatives are drawn from the whole catalog.
         let hidden = if drawing.negatives == Negatives::Decoys { hidden } else { &[] };
         if scratch.needs_decoys(hidden) {
-            scratch.cover(user, table.values(), device.regularisation.negative);
-            device.propose::<F>(regularisations, user, scratch, rows);
+            scratch.make_decoys(user, table.values(), device.regularisation.negative);
+            device.step::<F>(regularisations, user, scratch, rows);
             scratch.settle_decoys(hidden, user.len() + 1, rows);
-            into.push_decoys(0, &scratch.covered)?.copy_from_slice(&scratch.covers);
+            into.push_decoys(0, &scratch.decoy_items)?.copy_from_slice(&scratch.decoy_rows);
         } else {
-            device.propose::<F>(regularisations, user, scratch, rows);
+            device.step::<F>(regularisations, user, scratch, rows);
         }
         into.set_samples(device.triples as u64);
         Ok(TrainStats { samples: device.triples as u64, loss })
@@ -85,9 +85,9 @@ impl<const F: usize> SimdKernel for Training<'_, F> {
 }
 
 impl Client {
-    /// Changes `values`, the rows of all items met, into the rows' changes; and changes the user's vector.
+    /// Turns `values`, the rows of all touched items, into their gradients, and trains the user's vector.
     #[inline(always)]
-    fn propose<const F: usize>(
+    fn step<const F: usize>(
         &self,
         regularisations: &[f32; 3],
         user: &mut [f32],
@@ -98,8 +98,8 @@ impl Client {
         let mut near = [0.0; F];
         let change = if F == 0 { &mut scratch.change[..user.len()] } else { &mut near[..] };
         change.fill(0.0);
-        let (rows, met) = (&scratch.rows[..], scratch.items.iter().zip(&scratch.marks));
-        for (row, (&item, &mark)) in values.chunks_exact_mut(user.len() + 1).zip(met) {
+        let (rows, touched) = (&scratch.rows[..], scratch.items.iter().zip(&scratch.marks));
+        for (row, (&item, &mark)) in values.chunks_exact_mut(user.len() + 1).zip(touched) {
             let [sum, times] = rows[item as usize].sum_and_times();
             let back = times * regularisations[mark as usize];
             let (factors, bias) = row.split_at_mut(user.len());
@@ -137,7 +137,7 @@ impl ClientModel for Client {
         Scratch::new(items, self.triples, self.factors)
     }
 
-    /// The owner's vector and, where negatives come from a pool, the number that the pool follows from.
+    /// The user's vector and, where negatives come from a pool, the number that determines the pool.
     fn private_values(&self) -> usize {
         self.factors + usize::from(self.negatives == Negatives::Pool)
     }
@@ -158,15 +158,15 @@ impl ClientModel for Client {
         let TrainInput { shared, private: user, history, hidden, .. } = input;
         let Some(table) = shared.tables().first() else { return Ok(TrainStats::default()) };
         let items = table.shape().rows;
-        // Somebody with nothing, or with everything, has no triple.
+        // A user with no items, or with all, has no triples.
         if history.is_empty() || history.len() >= items as usize {
             return Ok(TrainStats::default());
         }
         let mut regularisations = [self.regularisation.negative; 3];
         regularisations[RowOrigin::Consumed as usize] = self.regularisation.positive;
         let regularisations = &regularisations;
-        let pool = user.get(self.factors).map(|&kept| Pool::of(kept));
-        // Who keeps nothing at home has nothing to hide among decoys.
+        let pool = user.get(self.factors).map(|&number| Pool::of(number));
+        // A user who discloses everything needs no decoys.
         let negatives = match self.negatives {
             Negatives::Decoys if into.discloses_everything() => Negatives::Papers,
             as_asked => as_asked,
@@ -216,7 +216,14 @@ mod tests {
     fn device(triples: usize) -> Client {
         let regularisation = Regularisation { user: 0.3, positive: 0.2, negative: 0.1 };
         let negatives = Negatives::Papers;
-        Client { factors: FACTORS, triples, learning_rate: 0.07, regularisation, init_deviation: 0.5, negatives }
+        Client {
+            factors: FACTORS,
+            triples,
+            learning_rate: 0.07,
+            regularisation,
+            init_deviation: 0.5,
+            negatives,
+        }
     }
 
     /// The sums of one round as the paper writes them, triple after triple, in double precision: dQ with db in the last
@@ -228,8 +235,11 @@ mod tests {
         triples: &[[u32; 2]],
     ) -> (Vec<[f64; 6]>, [f64; 5]) {
         let wide = |value: f32| f64::from(value);
-        let (l_u, l_i, l_j) =
-            (wide(device.regularisation.user), wide(device.regularisation.positive), wide(device.regularisation.negative));
+        let (l_u, l_i, l_j) = (
+            wide(device.regularisation.user),
+            wide(device.regularisation.positive),
+            wide(device.regularisation.negative),
+        );
         let mut rows = vec![[0.0; FACTORS + 1]; ITEMS];
         let mut dp = [0.0; FACTORS];
         for &[i, j] in triples {
@@ -269,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_round_is_the_papers(history in history(), triples in 1usize..60, seed in 0u64..10_000) {
+        fn a_round_follows_the_paper(history in history(), triples in 1usize..60, seed in 0u64..10_000) {
             let mut rng = Rng::new(seed);
             let shared = Server { factors: FACTORS, init_deviation: 0.8 };
             let mut parameters = shared.init(ITEMS, &mut rng).unwrap();
@@ -295,12 +305,12 @@ mod tests {
                 let expected = f64::from(before[f]) + f64::from(device.learning_rate) * dp[f];
                 prop_assert!((f64::from(p[f]) - expected).abs() < 1e-4, "p {f}: {} {expected}", p[f]);
             }
-            let mut proposed = vec![[0.0f32; FACTORS + 1]; ITEMS];
+            let mut sent = vec![[0.0f32; FACTORS + 1]; ITEMS];
             for ((item, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
-                proposed[item].copy_from_slice(values);
+                sent[item].copy_from_slice(values);
                 prop_assert_eq!(*mark == RowOrigin::Consumed, history.contains(&(item as u32)));
             }
-            for (item, (found, expected)) in proposed.iter().zip(&rows).enumerate() {
+            for (item, (found, expected)) in sent.iter().zip(&rows).enumerate() {
                 for (found, expected) in found.iter().zip(expected) {
                     prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "item {item}: {found} {expected}");
                 }
@@ -310,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn of_decoys_it_shows_nothing_who_has_which_item(
+        fn decoys_do_not_depend_on_the_history(
             one in history(), other in history(), hidden in history(), few in prop::bool::ANY, seed in 0u64..10_000,
         ) {
             let length = one.len().min(other.len());
@@ -337,7 +347,7 @@ mod tests {
             let (others, _) = leaves(&other[..length]);
             let indices = |rows: &[(usize, Vec<f32>)]| rows.iter().map(|(row, _)| *row).collect::<Vec<_>>();
             prop_assert_eq!(indices(&rows), indices(&others));
-            // What leaves is what the negatives alone come to, whoever has them.
+            // What leaves follows from the negatives alone.
             let alone = negatives_alone(&device, &shared.tables()[0], &[0.3; FACTORS], &open);
             for (row, values) in &rows {
                 for (found, expected) in values.iter().zip(&alone[*row]) {
@@ -347,7 +357,7 @@ mod tests {
         }
 
         #[test]
-        fn a_pool_stays_the_same_from_round_to_round(history in history(), seed in 0u64..10_000) {
+        fn a_pool_is_the_same_in_all_rounds(history in history(), seed in 0u64..10_000) {
             let device = Client { negatives: Negatives::Pool, ..device(40) };
             let shared = Server { factors: FACTORS, init_deviation: 0.8 }.init(ITEMS, &mut Rng::new(1)).unwrap();
             let mut rng = Rng::new(seed);
@@ -368,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_or_everything_changes_nothing() {
+    fn users_without_triples_change_nothing() {
         let shared = Server { factors: FACTORS, init_deviation: 0.1 }.init(3, &mut Rng::new(1)).unwrap();
         let device = device(4);
         for history in [&[][..], &[0, 1, 2]] {

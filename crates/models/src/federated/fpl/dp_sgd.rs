@@ -24,8 +24,8 @@ impl Client {
         };
         let triples = draw(&history, table.shape().rows, dp_sgd.probability, rng);
         let user = &mut private[..self.factors];
-        let met = triples.iter().flatten().copied().collect();
-        let mut sums = Sums::new(met, self.factors + 1, (self.factors, 0));
+        let items = triples.iter().flatten().copied().collect();
+        let mut sums = Sums::new(items, self.factors + 1, (self.factors, 0));
         let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
         for &triple in &triples {
             loss.add(self.gradient(table, user, triple, &mut gradient) as f32);
@@ -34,7 +34,7 @@ impl Client {
         for (p, change) in user.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut sums.private))) {
             *p += self.learning_rate * change;
         }
-        sums.propose(dp_sgd, hidden, into)?;
+        sums.write_update(dp_sgd, hidden, into)?;
         into.set_samples(history.len() as u64);
         Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
     }
@@ -42,16 +42,17 @@ impl Client {
     /// All that one triple moves; returns the probability of the order that it says.
     fn gradient(&self, table: &Table, user: &[f32], [i, j]: [u32; 2], into: &mut Gradient) -> f64 {
         let width = user.len() + 1;
-        let (had, other) = (simd::row(table.values(), width, i), simd::row(table.values(), width, j));
-        let wrong = sigmoid(f64::from(simd::score(user, other)) - f64::from(simd::score(user, had)));
+        let (positive, negative) = (simd::row(table.values(), width, i), simd::row(table.values(), width, j));
+        let wrong = sigmoid(f64::from(simd::score(user, negative)) - f64::from(simd::score(user, positive)));
         into.clear(user.len(), 0);
         for (f, &p) in user.iter().enumerate() {
             let (p, back) = (f64::from(p), f64::from(self.regularisation.user));
-            into.private[f] = wrong * (f64::from(had[f]) - f64::from(other[f])) - back * p;
+            into.private[f] = wrong * (f64::from(positive[f]) - f64::from(negative[f])) - back * p;
         }
-        for (item, row, wrong, regularisation) in
-            [(i, had, wrong, self.regularisation.positive), (j, other, -wrong, self.regularisation.negative)]
-        {
+        for (item, row, wrong, regularisation) in [
+            (i, positive, wrong, self.regularisation.positive),
+            (j, negative, -wrong, self.regularisation.negative),
+        ] {
             let sums = into.row(item, width);
             for (f, &q) in row.iter().enumerate() {
                 let p = user.get(f).map_or(1.0, |&p| f64::from(p));
@@ -86,7 +87,14 @@ mod tests {
     fn device() -> Client {
         let regularisation = Regularisation { user: 0.03, positive: 0.02, negative: 0.01 };
         let negatives = Negatives::Decoys;
-        Client { factors: FACTORS, triples: 1, learning_rate: 0.5, regularisation, init_deviation: 0.5, negatives }
+        Client {
+            factors: FACTORS,
+            triples: 1,
+            learning_rate: 0.5,
+            regularisation,
+            init_deviation: 0.5,
+            negatives,
+        }
     }
 
     fn model(seed: u64) -> Parameters {
@@ -95,7 +103,12 @@ mod tests {
 
     /// Sums of what leaves, by item, and the change of the private vector before noise, both in steps; `tell` is told what
     /// was to be noised.
-    fn learn(shared: &Parameters, history: &[u32], clip: f64, chance: f64) -> (Vec<f64>, Vec<i64>, TrainStats) {
+    fn learn(
+        shared: &Parameters,
+        history: &[u32],
+        clip: f64,
+        chance: f64,
+    ) -> (Vec<f64>, Vec<i64>, TrainStats) {
         let device = device();
         let mut private = [0.3, -0.2, 0.5, 0.1];
         let mut kept = Vec::new();

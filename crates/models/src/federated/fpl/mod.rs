@@ -13,14 +13,14 @@
 //! dq_i +=  s p - l_i q_i          db_i +=  s - l_i b_i
 //! dq_j += -s p - l_j q_j          db_j += -s - l_j b_j
 //! ```
-//! It applies p += alpha dp at once. Of dQ and db it proposes the touched rows, marked by whether the owner has the item;
-//! their disclosure policy decides what leaves: rows of items they do not have do, the row of an item they have does with
+//! It applies p += alpha dp at once. Of dQ and db the update has the touched rows, marked by whether the user has the item;
+//! the disclosure policy decides what leaves: rows of items they do not have do, the row of an item they have does with
 //! probability pi. The server adds alpha times the sum of what it receives.
 //!
 //! In the papers j is an item that the user does not have. Then a row that never leaves belongs to an item that they do have,
-//! and from many rounds a server can tell, at pi = 0 as well. By default, j is therefore drawn from the whole catalog
-//! ([`Negatives::Decoys`]): which rows leave as negatives is independent of the history, and where the row of
-//! an item had or hidden is to stay at home, what was drawn of it leaves all the same, and nothing else.
+//! and a server sees that from many rounds, at pi = 0 as well. By default, j is therefore drawn from the whole catalog
+//! ([`Negatives::Decoys`]): which rows leave as negatives is independent of the history. Where the row of a consumed
+//! or hidden item is withheld, its part as a negative leaves as a decoy.
 //!
 //! What leaves the device, then, is rows of one table, [`Server::TABLE`]; p and the history never do.
 
@@ -37,7 +37,8 @@ pub use config::FplConfig;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning, Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
+    RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -52,8 +53,10 @@ impl FederatedModel for Fpl {
         summary: "Federated pair-wise learning: users' vectors stay on their devices, and users choose what fraction of their likes leaves",
         paper: "Anelli, Deldjoo, Di Noia, Ferrara, Narducci: User-controlled federated matrix factorization for recommender systems. J. Intell. Inf. Syst. 2022",
     };
-    const EPOCHS: Epochs =
-        Epochs { default: 50, help: "Epochs; in one, as many triples are trained on as there are interactions" };
+    const EPOCHS: Epochs = Epochs {
+        default: 50,
+        help: "Epochs; in one, as many triples are trained on as there are interactions",
+    };
 
     type Config = FplConfig;
     type Client = Client;

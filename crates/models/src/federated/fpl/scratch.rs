@@ -2,8 +2,8 @@
 
 use super::simd;
 use super::touched::Touched;
+use crate::federated::negatives::{MAX_DRAWS, Negatives, Pool};
 use crate::loss::Loss;
-use crate::federated::negatives::{Negatives, MAX_DRAWS, Pool};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::RowOrigin;
 use wide::f32x4;
@@ -13,11 +13,11 @@ use wide::f32x4;
 pub struct Scratch {
     pub(super) triples: Vec<[u32; 2]>,
     touched: Touched,
-    /// Items met, ascending.
+    /// Touched items, ascending.
     pub(super) items: Vec<u32>,
     /// Whether the owner has them.
     pub(super) marks: Vec<RowOrigin>,
-    /// What is known of each item met, at the item's place in the catalog; elsewhere it is left over from others.
+    /// State of each touched item, indexed by item; other entries are left over from earlier rounds.
     pub(super) rows: Vec<Row>,
     /// s of each triple, and what fills the last block.
     wrong: Vec<f32>,
@@ -28,9 +28,9 @@ pub struct Scratch {
     /// Items that no triple has, with their marks.
     odd: Vec<(u32, RowOrigin)>,
     /// Items of which something leaves when their own change stays at home, ascending.
-    pub(super) covered: Vec<u32>,
+    pub(super) decoy_items: Vec<u32>,
     /// What that is, one row after the other.
-    pub(super) covers: Vec<f32>,
+    pub(super) decoy_rows: Vec<f32>,
     /// By decoy, what was learnt of the item that was taken instead, to be taken off again if its row leaves for another reason.
     aside: Vec<f32>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Decoy {
     pub(super) item: u32,
     /// The triple that it was drawn for.
     pub(super) triple: u32,
-    /// What is learnt from in its place: an item that the owner does not have. It was not drawn in the open and stays at home.
+    /// The item trained on instead, which the user does not have. Its row does not leave because of this triple.
     instead: u32,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Drawing<'a> {
     pub(super) pool: Option<Pool>,
 }
 
-/// A row met in the round: its score, S (the signed sum of s), n (how often the row came) and nothing. Together in one
+/// A row touched in the round: its score, S (the signed sum of s), n (how often the row came) and nothing. Together in one
 /// vector, which is what they are changed as.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row(f32x4);
@@ -97,13 +97,13 @@ impl Scratch {
             change: vec![0.0; factors],
             decoys: Vec::new(),
             odd: Vec::new(),
-            covered: Vec::new(),
-            covers: Vec::new(),
+            decoy_items: Vec::new(),
+            decoy_rows: Vec::new(),
             aside: Vec::new(),
         }
     }
 
-    /// Draws triples (i, j), both uniform, and lists the items met.
+    /// Draws triples (i, j), both uniform, and lists the touched items.
     #[inline(always)]
     pub(super) fn draw(&mut self, from: &Drawing<'_>, triples: usize, rng: &mut Rng) {
         self.decoys.clear();
@@ -120,23 +120,23 @@ impl Scratch {
     fn draw_few(&mut self, from: &Drawing<'_>, rng: &mut Rng) {
         let history = from.history;
         draw_all(&mut self.triples, &mut self.decoys, from, |item| has(history, item), rng);
-        let mut met = [(0, RowOrigin::Other); 4 * FEW];
-        for (pair, [positive, negative]) in met.as_chunks_mut::<2>().0.iter_mut().zip(&self.triples) {
+        let mut touched = [(0, RowOrigin::Other); 4 * FEW];
+        for (pair, [positive, negative]) in touched.as_chunks_mut::<2>().0.iter_mut().zip(&self.triples) {
             *pair = [(*positive, RowOrigin::Consumed), (*negative, RowOrigin::Other)];
         }
         let mut count = 2 * self.triples.len();
         for decoy in &self.decoys {
-            met[2 * decoy.triple as usize + 1] = met[2 * decoy.triple as usize];
-            met[count] = (decoy.item, RowOrigin::Other);
-            met[count + 1] = (decoy.instead, RowOrigin::Hidden);
+            touched[2 * decoy.triple as usize + 1] = touched[2 * decoy.triple as usize];
+            touched[count] = (decoy.item, RowOrigin::Other);
+            touched[count + 1] = (decoy.instead, RowOrigin::Hidden);
             count += 2;
         }
-        let met = &mut met[..count];
+        let touched = &mut touched[..count];
         // What was drawn in the open comes before what was not: the first of the same is the one that counts.
-        met.sort_unstable_by_key(|&(item, mark)| (item, mark as u8));
+        touched.sort_unstable_by_key(|&(item, mark)| (item, mark as u8));
         self.items.clear();
         self.marks.clear();
-        for same in met.chunk_by(|one, next| one.0 == next.0) {
+        for same in touched.chunk_by(|one, next| one.0 == next.0) {
             self.items.push(same[0].0);
             self.marks.push(same[0].1);
         }
@@ -166,8 +166,8 @@ impl Scratch {
         let most = 2 * (self.triples.len() + self.decoys.len());
         self.touched.drain(from.history, &mut self.items, &mut self.marks, most);
         for &(item, mark) in &self.odd {
-            if let Ok(place) = self.items.binary_search(&item) {
-                self.marks[place] = mark;
+            if let Ok(index) = self.items.binary_search(&item) {
+                self.marks[index] = mark;
             }
         }
         self.replace();
@@ -180,7 +180,7 @@ impl Scratch {
         }
     }
 
-    /// Scores each item met, once, and copies its row `into` the next place; `table` has rows of the user's factors and a
+    /// Scores each touched item, once, and copies its row `into` the next free slot; `table` has rows of the user's factors and a
     /// bias.
     #[inline(always)]
     pub(super) fn score(&mut self, user: &[f32], table: &[f32], into: &mut [f32]) {
@@ -247,10 +247,10 @@ impl Scratch {
 
     /// Writes down, as a row of a negative, what leaves of each item of the owner's that was drawn as one: what leaves of
     /// anybody who draws it.
-    pub(super) fn cover(&mut self, user: &[f32], table: &[f32], regularisation: f32) {
+    pub(super) fn make_decoys(&mut self, user: &[f32], table: &[f32], regularisation: f32) {
         self.decoys.sort_unstable();
-        self.covered.clear();
-        self.covers.clear();
+        self.decoy_items.clear();
+        self.decoy_rows.clear();
         self.aside.clear();
         for decoy in &self.decoys {
             let wrong = self.wrong[decoy.triple as usize];
@@ -262,21 +262,21 @@ impl Scratch {
             let (item, back) = (same[0].item, same.len() as f32 * regularisation);
             let score = self.rows[item as usize].score();
             let wrong = |decoy: &Decoy| {
-                let [had, _] = self.triples[decoy.triple as usize];
-                math::sigmoid(score - self.rows[had as usize].score())
+                let [positive, _] = self.triples[decoy.triple as usize];
+                math::sigmoid(score - self.rows[positive as usize].score())
             };
             let sum = -same.iter().map(wrong).sum::<f32>();
             let (factors, bias) = simd::row(table, user.len() + 1, item).split_at(user.len());
-            self.covered.push(item);
-            self.covers.extend(user.iter().zip(factors).map(|(p, q)| sum * p - back * q));
-            self.covers.push(sum - back * bias[0]);
+            self.decoy_items.push(item);
+            self.decoy_rows.extend(user.iter().zip(factors).map(|(p, q)| sum * p - back * q));
+            self.decoy_rows.push(sum - back * bias[0]);
         }
     }
 
-    /// Takes off rows that leave what was learnt of them in place of a decoy. Gives decoys that are nothing else their place among
-    /// the rows, and lets the others cover the rows of their items. Rows of negatives that the owner hides cover themselves.
+    /// Removes from rows that leave what was trained on instead of a decoy. Decoys of items that were not touched otherwise become
+    /// rows; the others are decoys of their items' rows. Rows of negatives that the user hides are their own decoys.
     pub(super) fn settle_decoys(&mut self, hidden: &[u32], length: usize, rows: &mut [f32]) {
-        let Self { items, marks, covered, covers, decoys, aside, .. } = self;
+        let Self { items, marks, decoy_items, decoy_rows, decoys, aside, .. } = self;
         for (decoy, aside) in decoys.iter().zip(aside.chunks_exact(length)) {
             let Ok(at) = items.binary_search(&decoy.instead) else { continue };
             if marks[at] == RowOrigin::Other {
@@ -284,25 +284,26 @@ impl Scratch {
             }
         }
         let mut kept = 0;
-        for place in 0..covered.len() {
-            let Ok(at) = items.binary_search(&covered[place]) else { continue };
-            let cover = place * length..(place + 1) * length;
+        for index in 0..decoy_items.len() {
+            let Ok(at) = items.binary_search(&decoy_items[index]) else { continue };
+            let decoy_row = index * length..(index + 1) * length;
             if marks[at] == RowOrigin::Other {
-                rows[at * length..][..length].copy_from_slice(&covers[cover]);
+                rows[at * length..][..length].copy_from_slice(&decoy_rows[decoy_row]);
             } else {
-                covered[kept] = covered[place];
-                covers.copy_within(cover, kept * length);
+                decoy_items[kept] = decoy_items[index];
+                decoy_rows.copy_within(decoy_row, kept * length);
                 kept += 1;
             }
         }
-        covered.truncate(kept);
-        covers.truncate(kept * length);
+        decoy_items.truncate(kept);
+        decoy_rows.truncate(kept * length);
         for item in hidden {
             let Ok(at) = items.binary_search(item) else { continue };
-            let Err(place) = covered.binary_search(item) else { continue };
+            let Err(index) = decoy_items.binary_search(item) else { continue };
             if marks[at] == RowOrigin::Other {
-                covered.insert(place, *item);
-                covers.splice(place * length..place * length, rows[at * length..][..length].iter().copied());
+                decoy_items.insert(index, *item);
+                decoy_rows
+                    .splice(index * length..index * length, rows[at * length..][..length].iter().copied());
             }
         }
     }
@@ -333,7 +334,7 @@ fn has(history: &[u32], item: u32) -> bool {
     if history.len() > 512 {
         return history.binary_search(&item).is_ok();
     }
-    history.iter().fold(false, |found, &had| found | (had == item))
+    history.iter().fold(false, |found, &own| found | (own == item))
 }
 
 /// Draws triples. Where negatives may be the owner's, such a triple gets its first item twice, and is listed.
@@ -342,24 +343,24 @@ fn draw_all(
     triples: &mut [[u32; 2]],
     decoys: &mut Vec<Decoy>,
     from: &Drawing<'_>,
-    had: impl Fn(u32) -> bool,
+    has: impl Fn(u32) -> bool,
     rng: &mut Rng,
 ) {
     let &Drawing { history, items, negatives, pool, .. } = from;
     match (negatives, pool) {
         (Negatives::Decoys, _) => {
             for (number, triple) in (0..).zip(triples) {
-                let [place, negative] = rng.two_below([history.len() as u32, items]);
-                let positive = history[place as usize];
+                let [index, negative] = rng.two_below([history.len() as u32, items]);
+                let positive = history[index as usize];
                 *triple = [positive, negative];
-                if had(negative) {
+                if has(negative) {
                     triple[1] = positive;
                     decoys.push(Decoy { item: negative, triple: number, instead: negative });
                 }
             }
             // Only now, so that what is drawn in the open does not even by chance depend on what the owner has.
             for decoy in decoys {
-                while had(decoy.instead) {
+                while has(decoy.instead) {
                     decoy.instead = rng.below(items);
                 }
             }
@@ -369,26 +370,26 @@ fn draw_all(
                 let mut tries = 0;
                 let mut out = |item| {
                     tries += 1;
-                    had(item) || (tries < MAX_DRAWS && !pool.has(item))
+                    has(item) || (tries < MAX_DRAWS && !pool.has(item))
                 };
                 *triple = draw_one(history, items, &mut out, rng);
             }
         }
         _ => {
             for triple in triples {
-                *triple = draw_one(history, items, &had, rng);
+                *triple = draw_one(history, items, &has, rng);
             }
         }
     }
 }
 
 #[inline(always)]
-fn draw_one(history: &[u32], items: u32, mut had: impl FnMut(u32) -> bool, rng: &mut Rng) -> [u32; 2] {
-    let [place, mut negative] = rng.two_below([history.len() as u32, items]);
-    while had(negative) {
+fn draw_one(history: &[u32], items: u32, mut has: impl FnMut(u32) -> bool, rng: &mut Rng) -> [u32; 2] {
+    let [index, mut negative] = rng.two_below([history.len() as u32, items]);
+    while has(negative) {
         negative = rng.below(items);
     }
-    [history[place as usize], negative]
+    [history[index as usize], negative]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Items met in a round, in ascending order without sorting.
+//! Items touched in a round, in ascending order without sorting.
 
 use sottovoce_protocol::RowOrigin;
 use std::mem::take;
@@ -6,7 +6,7 @@ use std::mem::take;
 /// Words up to which all are looked at instead of remembering which are not 0.
 const FEW_WORDS: usize = 256;
 
-/// What the owner has, and a set of items of either kind. Reading it out takes a step a met item and a little for each
+/// The user's items, and a set of items of either kind. Reading it out takes a step per touched item and a little for each
 /// 64 items of a small catalog, or each 4,096 of a large one.
 #[derive(Debug)]
 pub(super) struct Touched {
@@ -28,7 +28,7 @@ impl Touched {
     #[inline(always)]
     pub(super) fn begin(&mut self, history: &[u32]) -> Marking<'_> {
         let own = &mut self.own[..];
-        // From four places at once: neighbours share a word, and adding to one waits for the last one's end.
+        // From four positions at once: neighbours share a word, and adding to one waits for the last one's end.
         let (quarter, rest) = history.split_at(history.len() / 4);
         let (second, rest) = rest.split_at(quarter.len());
         let (third, fourth) = rest.split_at(quarter.len());
@@ -81,7 +81,7 @@ impl Touched {
     }
 }
 
-/// What drawing needs, as slices, whose places need not be looked up for each triple.
+/// What drawing needs, as slices, whose bounds need not be looked up for each triple.
 pub(super) struct Marking<'a> {
     own: &'a [u64],
     met: &'a mut [u64],
@@ -132,7 +132,7 @@ struct Listed<'a> {
 }
 
 impl Listed<'_> {
-    /// Lists the items met of a word. Four are written at once whether they were met or not, and only those that were
+    /// Lists the touched items of a word. Four are written at once whether they were touched or not, and only those that were
     /// count: a loop of unknown length for each word would cost more in wrong guesses.
     #[inline(always)]
     fn list(&mut self, word: u32, own: u64, met: u64) {
@@ -172,8 +172,8 @@ mod tests {
             for round in 0..2 {
                 let mut marking = touched.begin(&history);
                 let mut expected = BTreeMap::new();
-                for (place, &other) in others.iter().enumerate() {
-                    let consumed = history[(place + round) % history.len()];
+                for (index, &other) in others.iter().enumerate() {
+                    let consumed = history[(index + round) % history.len()];
                     if marking.has(other) {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! The same model trained in one place: for comparison, and as a check of the federation.
+//! The same model, centralised: for comparison, and as a check of the federated one.
 //!
 //! Features are chosen as on devices. With `batch = triple` each triple is a step of its own, people in an order that is
 //! new in each epoch and each with as many triples as they have items; with `batch = all` a step is what all triples of an
@@ -13,10 +13,10 @@ use crate::loss::Loss;
 use crate::registry::CentralModel;
 use crate::settings::Config;
 use crate::{
-    ClientModel, Fit, Flow, ModelError, Progress, Reason, Recommender, ServerModel, Summary, Tensor, choices, config, features,
-    stored,
+    ClientModel, Fit, Flow, ModelError, Progress, Reason, Recommender, ServerModel, Summary, Tensor, choices,
+    config, features, stored,
 };
-use sottovoce_core::{Catalog, Histories, SortedIndices, Rng, math};
+use sottovoce_core::{Catalog, Histories, Rng, SortedIndices, math};
 use sottovoce_protocol::Parameters;
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Central {
             let history = train.of(user as usize);
             let own = &mut self.private[user as usize * width..][..width];
             let mut rng = rng.stream("device", u64::from(user));
-            if !self.device.decide(own, history, scratch, &mut rng) {
+            if !self.device.select_features(own, history, scratch, &mut rng) {
                 continue;
             }
             let person = Person { own, history, triples: history.len() };
@@ -135,7 +135,7 @@ impl Central {
             let history = train.of(user as usize);
             let own = &mut self.private[user as usize * width..][..width];
             let mut rng = rng.stream("device", u64::from(user));
-            if !self.device.decide(own, history, scratch, &mut rng) {
+            if !self.device.select_features(own, history, scratch, &mut rng) {
                 continue;
             }
             let person = Person { own, history, triples };
@@ -158,7 +158,7 @@ fn draw(history: &[u32], items: u32, rng: &mut Rng) -> [u32; 2] {
     }
 }
 
-/// Where each feature of an item that a person decides by is among their slots.
+/// The slots of an item's features that the user has selected.
 fn shared_slots<'a>(own: &'a [u32], features: SortedIndices<'a>) -> impl Iterator<Item = usize> + 'a {
     features.iter().filter_map(|feature| own.binary_search(&feature).ok())
 }
@@ -176,14 +176,14 @@ fn step_by_step(
     let (factors, rate) = (*factors, *learning_rate);
     let table = &mut shared.tables_mut()[0];
     let mut loss = Loss::new();
-    let met = &mut scratch.met_slots;
+    let touched = &mut scratch.met_slots;
     let own_features = &mut scratch.own_features;
     own_features.clear();
     own_features.extend(slots(mine, factors, facts.features()).map(|slot| (slot.feature, slot.weight)));
     let slot_of = |own: &[(u32, f32)], feature: u32| own.binary_search_by_key(&feature, |own| own.0).ok();
     for _ in 0..triples {
         let pair = draw(history, facts.items() as u32, rng);
-        met.clear();
+        touched.clear();
         let mut x = 0.0;
         for (item, sign) in pair.into_iter().zip([1.0f32, -1.0]) {
             for feature in facts.of(item as usize).iter() {
@@ -191,12 +191,12 @@ fn step_by_step(
                 let (g, b) = table.row(feature as usize).split_at(factors);
                 let p = private::vector(mine, factors, slot);
                 x += sign * own_features[slot].1 * (math::dot(p, g) + b[0]);
-                met.push((slot as u32, sign));
+                touched.push((slot as u32, sign));
             }
         }
         loss.add(math::sigmoid(x));
         let s = math::sigmoid(-x);
-        for &(slot, sign) in &*met {
+        for &(slot, sign) in &*touched {
             let (feature, weight) = own_features[slot as usize];
             let step = sign * s * weight;
             let row = table.row_mut(feature as usize);
@@ -232,7 +232,7 @@ fn all_at_once(
     let mut loss = Loss::new();
     for _ in 0..triples {
         let pair = draw(history, facts.items() as u32, rng);
-        let met = || {
+        let touched = || {
             let signed = pair.into_iter().zip([1.0f32, -1.0]);
             signed.flat_map(|(item, sign)| {
                 shared_slots(&features, facts.of(item as usize)).map(move |slot| (slot, sign))
@@ -243,10 +243,10 @@ fn all_at_once(
             let (g, b) = table.row(feature as usize).split_at(factors);
             sign * weight * (math::dot(p, g) + b[0])
         };
-        let x: f32 = met().map(part).sum();
+        let x: f32 = touched().map(part).sum();
         loss.add(math::sigmoid(x));
         let s = math::sigmoid(-x);
-        for (slot, sign) in met() {
+        for (slot, sign) in touched() {
             let (feature, weight, p) = own[slot];
             let step = sign * s * weight;
             let (g, b) = table.row(feature as usize).split_at(factors);

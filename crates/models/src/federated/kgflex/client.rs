@@ -1,4 +1,4 @@
-//! The device's half: what its owner decides by, and triples of their history.
+//! The client's half: selection of features, and training on triples of the history.
 //!
 //! Because parameters stay as they are within a round, the sums of the equations come apart by feature: with S the sum of
 //! c s and n how often the feature came,
@@ -32,7 +32,7 @@ pub struct Client {
     pub facts: Arc<Facts>,
     /// Length of a feature's vector.
     pub factors: usize,
-    /// The most features a person decides by: one hop away, and further.
+    /// Maximal number of selected features: one hop away, and further.
     pub most: [usize; 2],
     /// How many times as many other items the owner's items are set beside when features are weighed.
     pub negatives: usize,
@@ -70,10 +70,10 @@ impl Client {
         (self.most[0] + self.most[1]).min(MOST_SLOTS).min(self.facts.features())
     }
 
-    /// Chooses what the owner decides by, unless that was done for this history; whether there is anything.
+    /// Selects features, unless that was done for this history; returns whether there are any.
     ///
     /// If there is not, the private model is as it was: another draw of negatives may find something.
-    pub(super) fn decide(
+    pub(super) fn select_features(
         &self,
         own: &mut [f32],
         history: &[u32],
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// Fills `rows`, the changes of the features that came, and changes the owner's vectors.
-    fn propose(&self, table: &Table, own: &mut [f32], scratch: &Scratch, rows: &mut [f32]) {
+    fn write_gradient(&self, table: &Table, own: &mut [f32], scratch: &Scratch, rows: &mut [f32]) {
         let came = scratch.touched.iter().zip(&scratch.touched_slots);
         for ((&feature, &slot), row) in came.zip(rows.chunks_exact_mut(self.factors + 1)) {
             let slot = slot as usize;
@@ -134,7 +134,7 @@ impl Client {
         shared.tables().first().filter(fits)
     }
 
-    fn decided(&self, own: &[f32]) -> bool {
+    fn has_features(&self, own: &[f32]) -> bool {
         private::slots(own, self.factors, self.facts.features()).next().is_some()
     }
 }
@@ -169,7 +169,7 @@ impl ClientModel for Client {
         let learns = !history.is_empty() && history.len() < self.facts.items();
         // Somebody with nothing, or with everything, has no triple.
         let Some(table) = self.table(shared).filter(|_| learns) else { return Ok(TrainStats::default()) };
-        if !self.decide(own, history, scratch, rng) {
+        if !self.select_features(own, history, scratch, rng) {
             return Ok(TrainStats::default());
         }
         scratch.begin(self.parts(table, own));
@@ -177,7 +177,7 @@ impl ClientModel for Client {
         scratch.list(&self.facts, history, hidden);
         scratch.end();
         let rows = into.push_rows(0, &scratch.touched, &scratch.marks)?;
-        self.propose(table, own, scratch, rows);
+        self.write_gradient(table, own, scratch, rows);
         into.set_samples(self.triples as u64);
         Ok(TrainStats { samples: self.triples as u64, loss })
     }
@@ -186,7 +186,7 @@ impl ClientModel for Client {
         assert_eq!(into.len(), self.facts.items(), "one score an item");
         into.fill(0.0);
         let Some(table) = self.table(shared) else { return };
-        if !self.decided(private) {
+        if !self.has_features(private) {
             into.iter_mut().enumerate().for_each(|(item, score)| *score = self.general(table, item));
             return;
         }
@@ -199,7 +199,7 @@ impl ClientModel for Client {
         let Some(table) = self.table(shared) else { return Vec::new() };
         let features = self.facts.of(item as usize);
         let reason = |feature: u32, weight: f32| Reason { because: Because::Fact(feature), weight };
-        if !self.decided(private) {
+        if !self.has_features(private) {
             let count = features.len() as f32;
             return features
                 .iter()

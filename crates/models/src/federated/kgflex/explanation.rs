@@ -1,4 +1,4 @@
-//! What a set of items tells of whoever has them, for looking at histories and lists from outside.
+//! The features that characterise a set of items, for looking at histories and lists.
 
 use super::feature_selection::FeatureSelection;
 use sottovoce_core::{Facts, Rng};
@@ -7,7 +7,7 @@ use sottovoce_core::{Facts, Rng};
 ///
 /// ```
 /// use sottovoce_core::{Facts, Rng};
-/// use sottovoce_models::kgflex::FeatureRanking;
+/// use sottovoce_models::federated::kgflex::FeatureRanking;
 /// let facts = Facts::of_lists(&[("type: park", 1), ("city: Rome", 1)], &[vec![0], vec![0], vec![1], vec![]]);
 /// let mut telling = FeatureRanking::new(&facts);
 /// assert_eq!(telling.of(&facts, &[0, 1], &mut Rng::new(1)), [(0, 1.0)]);

@@ -1,4 +1,4 @@
-//! Which features a person decides by.
+//! Selection of features by information gain.
 
 use super::information_gain::balanced_gain;
 use sottovoce_core::{Facts, Rng};
@@ -10,7 +10,7 @@ pub(super) struct FeatureSelection {
     counts: Vec<[u32; 2]>,
     /// Features of F_u.
     own: Vec<u32>,
-    /// Whether an item is had or was drawn.
+    /// Whether an item is the user's or was drawn.
     taken: Vec<bool>,
     drawn: Vec<u32>,
     ranked: Vec<(f64, u32)>,
@@ -36,8 +36,8 @@ impl FeatureSelection {
         lists + pairs + self.taken.capacity()
     }
 
-    /// Chooses the `most` telling features: of those one hop away, and of those further. None that tells nothing.
-    /// The items had are set beside so many times as many `others`.
+    /// Selects the features with the `most` information gain: of those one hop away, and of those further; none without any.
+    /// The user's items are compared with so many times as many `others`.
     pub(super) fn choose(
         &mut self,
         facts: &Facts,

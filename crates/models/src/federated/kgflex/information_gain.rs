@@ -1,13 +1,13 @@
-//! How much a feature tells of a person's choices.
+//! Information gain of a feature about a user's choices.
 
 use sottovoce_core::math;
 
-/// The information gain (6.7) of a feature that `had` of `positives` items somebody has and `not_had` of `negatives`
-/// items they do not have share, in bits; eq. (6.8) and (6.9) with 0 log 0 = 0. As many negatives as positives have the
+/// The information gain (6.7) of a feature that `own` of a user's `positives` items have, and `other` of `negatives`
+/// items that the user does not have, in bits; eq. (6.8) and (6.9) with 0 log 0 = 0. As many negatives as positives have the
 /// entropy 1 to begin with, as in the thesis.
 ///
 /// ```
-/// use sottovoce_models::kgflex::information_gain;
+/// use sottovoce_models::federated::kgflex::information_gain;
 /// assert_eq!(information_gain([2, 0], [2, 2]), 1.0);
 /// assert_eq!(information_gain([1, 1], [2, 2]), 0.0);
 /// ```
@@ -17,18 +17,18 @@ pub fn information_gain(having: [u32; 2], all: [u32; 2]) -> f64 {
 
 /// The same where there may be more negatives than positives: each positive counts for as many as there are negatives to
 /// one of it, so that both sides weigh alike, whatever their number.
-pub(super) fn balanced_gain([had, not_had]: [u32; 2], [positives, negatives]: [u32; 2]) -> f64 {
+pub(super) fn balanced_gain([own, other]: [u32; 2], [positives, negatives]: [u32; 2]) -> f64 {
     let (positives, negatives) = (f64::from(positives), f64::from(negatives));
     let a_positive = negatives / positives.max(1.0);
-    gain([f64::from(had) * a_positive, f64::from(not_had)], [positives * a_positive, negatives])
+    gain([f64::from(own) * a_positive, f64::from(other)], [positives * a_positive, negatives])
 }
 
-fn gain([had, not_had]: [f64; 2], [positives, negatives]: [f64; 2]) -> f64 {
+fn gain([own, other]: [f64; 2], [positives, negatives]: [f64; 2]) -> f64 {
     let all = positives + negatives;
     let part = |p: f64, n: f64| (p + n) / all * entropy(p, n);
-    let without = part((positives - had).max(0.0), (negatives - not_had).max(0.0));
-    let gain = entropy(positives, negatives) - part(had, not_had) - without;
-    // Of features that tell nothing rounding may leave a little less than nothing, or a little more.
+    let without = part((positives - own).max(0.0), (negatives - other).max(0.0));
+    let gain = entropy(positives, negatives) - part(own, other) - without;
+    // Of features without information, rounding may leave slightly less or more than 0.
     if all > 0.0 && gain > 1e-12 { gain } else { 0.0 }
 }
 

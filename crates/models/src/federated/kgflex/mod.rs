@@ -1,4 +1,4 @@
-//! KGFlex: what people decide by, as facts of a knowledge graph.
+//! KGFlex: features of a knowledge graph, weighted by information gain.
 //!
 //! V. W. Anelli, T. Di Noia, E. Di Sciascio, A. Ferrara, A. C. M. Mancino: Sparse feature factorization for recommender
 //! systems with knowledge graphs, RecSys 2021; in a federation: A. Ferrara, Pursuing privacy and personalization in
@@ -6,7 +6,7 @@
 //!
 //! Items are described by features F_i ([`Facts`](sottovoce_core::Facts)), a person by F_u, the features of the items they
 //! have (6.2). A device sets its owner's items beside as many drawn from the rest of the catalog, and weighs each feature
-//! by how much it tells the two apart, its information gain k_uf (6.7); it keeps the most telling ones: so many one hop
+//! by how well it separates the two, its information gain k_uf (6.7); it keeps those with the largest: so many one hop
 //! away, so many further. The server holds a vector g_f and a bias b_f for each feature, a device a vector p_f of its
 //! own for each feature it keeps:
 //! ```text
@@ -17,8 +17,8 @@
 //! ```text
 //! dp_f += c s k g_f - l p_f        dg_f += c s k p_f - l' g_f        db_f += c s k - l' b_f        (6.13, 6.14)
 //! ```
-//! The device applies alpha dp at once and proposes rows of [`Server::TABLE`]. It touches only features it is expert in,
-//! so that each row it sends says what its owner decides by: all of them are marked as consumed, and leave with
+//! The device applies alpha dp at once and sends rows of [`Server::TABLE`]. It touches only features it is expert in,
+//! so that each row it sends reveals a feature of the user's choices: all of them are marked as consumed, and leave with
 //! probability pi. A row of a feature that only hidden items explain does not leave.
 //!
 //! What a device chose is a part of its private model; it chooses anew when its history or the catalog's facts change,
@@ -28,7 +28,7 @@
 //! it. For somebody of whom nothing is known, or none of whose features is telling, items are scored by the mean bias of
 //! their features: what people like in general. Who has no telling feature learns nothing and sends nothing.
 //!
-//! The same model trained in one place is `kgflex-central`.
+//! The centralised version is `kgflex-central`.
 
 mod central;
 mod client;
@@ -49,7 +49,8 @@ pub use scratch::Scratch;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning, Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
+    RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -64,8 +65,10 @@ impl FederatedModel for KgFlex {
         summary: "Facts of a knowledge graph, weighted by information gain: each device trains only the features its user decides by",
         paper: "Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021; Ferrara: Pursuing Privacy and Personalization in Recommender Systems. Politecnico di Bari 2022, chapter 6",
     };
-    const EPOCHS: Epochs =
-        Epochs { default: 50, help: "Epochs; in one, as many triples are trained on as there are interactions" };
+    const EPOCHS: Epochs = Epochs {
+        default: 50,
+        help: "Epochs; in one, as many triples are trained on as there are interactions",
+    };
     const NEEDS_FEATURES: bool = true;
 
     type Config = KgFlexConfig;
@@ -100,7 +103,7 @@ impl FederatedModel for KgFlex {
         vec![Exposure { table: 0, rows: RowMeaning::Features, bias: true }]
     }
 
-    /// All features down; up at most those the user decides by, of which the fraction pi.
+    /// All features down; up at most the selected ones, of which the fraction pi.
     fn vectors_per_epoch(config: &KgFlexConfig, traffic: &EpochTraffic) -> f64 {
         let EpochTraffic { schedule, cohort, features, pi, .. } = *traffic;
         let most = (config.model.one_hop + config.model.more_hops).min(features);

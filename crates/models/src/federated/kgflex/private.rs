@@ -1,4 +1,4 @@
-//! The private model: which features its owner decides by, how much, and the owner's view of each.
+//! The private model: the selected features, their weights, and a vector of each.
 //!
 //! A mark of the facts and one of the history it was chosen for, then a slot a feature: its number plus 1, its weight and
 //! its vector. Slots ascend by feature, and empty ones, all 0, come last. Numbers up to 2^24 are exact in an f32.
@@ -64,7 +64,7 @@ pub(super) fn is_for(private: &[f32], marks: [f32; 2]) -> bool {
     private[..HEAD] == marks
 }
 
-/// Puts a choice in: ascending features and weights. The vectors of features that stay are kept, as long as the facts are
+/// Stores a selection: ascending features and weights. The vectors of features that stay selected are kept, as long as the facts are
 /// the same; `fresh` makes those of new ones.
 pub(super) fn put(
     private: &mut [f32],
@@ -74,13 +74,13 @@ pub(super) fn put(
     mut fresh: impl FnMut(&mut [f32]),
 ) {
     let before = if private[0] == marks[0] { private.to_vec() } else { vec![0.0; private.len()] };
-    let mut kept = slots(&before, factors, MAX_FEATURES).peekable();
+    let mut old_slots = slots(&before, factors, MAX_FEATURES).peekable();
     private[..HEAD].copy_from_slice(&marks);
     let mut into = private[HEAD..].chunks_exact_mut(2 + factors);
     for (&(feature, weight), slot) in chosen.iter().zip(&mut into) {
-        while kept.next_if(|old| old.feature < feature).is_some() {}
+        while old_slots.next_if(|old| old.feature < feature).is_some() {}
         (slot[0], slot[1]) = ((feature + 1) as f32, weight);
-        match kept.next_if(|old| old.feature == feature) {
+        match old_slots.next_if(|old| old.feature == feature) {
             Some(old) => slot[2..].copy_from_slice(old.vector),
             None => fresh(&mut slot[2..]),
         }

@@ -2,10 +2,10 @@
 
 use super::feature_selection::FeatureSelection;
 use crate::loss::Loss;
-use sottovoce_core::{Facts, SortedIndices, Rng, math};
+use sottovoce_core::{Facts, Rng, SortedIndices, math};
 use sottovoce_protocol::RowOrigin;
 
-/// Slots at most: their numbers are kept in two bytes.
+/// Slots at most: their numbers are stored in two bytes.
 pub(super) const MOST_SLOTS: usize = NONE as usize;
 
 /// No slot.
@@ -19,8 +19,8 @@ pub struct Scratch {
     slot_of: Vec<u16>,
     /// One bit an item: whether the owner has it.
     own: Vec<u64>,
-    /// Slots of the triple at hand: first those of the item had, then those of the other.
-    met: Vec<u16>,
+    /// Slots of the current triple: first those of the positive item, then those of the negative.
+    triple_slots: Vec<u16>,
     /// By slot: k, k (p . g + b), S (the signed sum of s) and n (how often the feature came).
     pub(super) slots: Vec<State>,
     /// Features in slots.
@@ -30,7 +30,7 @@ pub struct Scratch {
     pub(super) touched_slots: Vec<u16>,
     pub(super) marks: Vec<RowOrigin>,
     features_met: u64,
-    /// For training in one place: features in slots with their weights, and slots of a triple with their signs.
+    /// For centralised training: features in slots with their weights, and slots of a triple with their signs.
     pub(super) own_features: Vec<(u32, f32)>,
     pub(super) met_slots: Vec<(u32, f32)>,
     /// Kept by tests and by nobody else.
@@ -49,7 +49,7 @@ pub(super) struct State {
     open: bool,
 }
 
-/// A feature that the owner decides by, and its part of the score of an item that has it: k (p . g + b).
+/// A selected feature, and its part of the score of an item that has it: k (p . g + b).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) feature: u32,
@@ -63,7 +63,7 @@ impl Scratch {
             choice: FeatureSelection::new(facts),
             slot_of: vec![NONE; facts.features()],
             own: vec![0; facts.items().div_ceil(64)],
-            met: Vec::new(),
+            triple_slots: Vec::new(),
             slots: Vec::with_capacity(slots),
             features: Vec::with_capacity(slots),
             touched: Vec::with_capacity(slots),
@@ -77,7 +77,7 @@ impl Scratch {
         }
     }
 
-    /// How many features of items of triples were ones that the owner decides by, over all devices since it was made: what
+    /// How many features of items of triples were selected ones, over all devices since it was made: what
     /// training costs is measured by them.
     pub fn features_met(&self) -> u64 {
         self.features_met
@@ -86,7 +86,8 @@ impl Scratch {
     /// Bytes held on the heap.
     pub fn heap_bytes(&self) -> usize {
         let slots = self.slots.capacity() * size_of::<State>() + self.marks.capacity();
-        let lists = 2 * (self.slot_of.capacity() + self.met.capacity() + self.touched_slots.capacity());
+        let lists =
+            2 * (self.slot_of.capacity() + self.triple_slots.capacity() + self.touched_slots.capacity());
         let features = 4 * (self.features.capacity() + self.touched.capacity())
             + 8 * (self.own_features.capacity() + self.met_slots.capacity());
         self.choice.heap_bytes() + 8 * self.own.capacity() + slots + lists + features
@@ -107,7 +108,7 @@ impl Scratch {
         self.features.iter().for_each(|&feature| self.slot_of[feature as usize] = NONE);
     }
 
-    /// DisclosureSeeds triples (i, j), both uniform, and compares the items of each; returns the sum of the losses.
+    /// Draws triples (i, j), both uniform, and compares the items of each; returns the sum of the losses.
     pub(super) fn compare(&mut self, facts: &Facts, history: &[u32], triples: usize, rng: &mut Rng) -> f64 {
         history.iter().for_each(|&item| self.own[item as usize / 64] |= 1 << (item % 64));
         #[cfg(test)]
@@ -124,13 +125,13 @@ impl Scratch {
             };
             #[cfg(test)]
             self.triples.push([i, j]);
-            self.met.clear();
+            self.triple_slots.clear();
             let score = self.meet(facts.of(i as usize));
-            let had = self.met.len();
+            let positives = self.triple_slots.len();
             let x = score - self.meet(facts.of(j as usize));
             loss.add(math::sigmoid(x));
-            self.learn(had, math::sigmoid(-x));
-            features += self.met.len() as u64;
+            self.learn(positives, math::sigmoid(-x));
+            features += self.triple_slots.len() as u64;
         }
         history.iter().for_each(|&item| self.own[item as usize / 64] = 0);
         self.features_met += features;
@@ -145,16 +146,16 @@ impl Scratch {
             let slot = self.slot_of[feature as usize];
             if slot != NONE {
                 score += self.slots[slot as usize].value;
-                self.met.push(slot);
+                self.triple_slots.push(slot);
             }
         });
         score
     }
 
-    /// Adds s to the features of the item had, and takes it from those of the other.
+    /// Adds s to the features of the positive item, and subtracts it from those of the negative.
     #[inline(always)]
-    fn learn(&mut self, had: usize, s: f32) {
-        let (mine, others) = self.met.split_at(had);
+    fn learn(&mut self, positives: usize, s: f32) {
+        let (mine, others) = self.triple_slots.split_at(positives);
         for (slots, s) in [(mine, s), (others, -s)] {
             for &slot in slots {
                 let state = &mut self.slots[slot as usize];

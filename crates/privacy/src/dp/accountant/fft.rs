@@ -1,4 +1,4 @@
-//! A fast Fourier transform of a power of two of complex numbers; all that composing privacy losses needs.
+//! A radix-2 fast Fourier transform, with the same bits on every machine (decision 26).
 
 use sottovoce_core::math;
 use std::f64::consts::PI;
@@ -40,8 +40,7 @@ impl Fourier {
     pub(super) fn new(length: usize) -> Self {
         debug_assert!(length.is_power_of_two());
         let root = |k: usize| -2.0 * PI * k as f64 / length as f64;
-        let roots =
-            (0..length / 2).map(|k| Complex { re: math::cos(root(k)), im: math::sin(root(k)) }).collect();
+        let roots = (0..length / 2).map(|k| Complex { re: math::cos(root(k)), im: math::sin(root(k)) }).collect();
         Self { roots, length }
     }
 
@@ -78,7 +77,7 @@ impl Fourier {
     }
 }
 
-/// Each value to the place with its index's bits reversed.
+/// Bit-reversal permutation.
 fn reorder(values: &mut [Complex]) {
     let bits = values.len().trailing_zeros();
     if bits == 0 {
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_sum_over_roots_of_unity_and_comes_back() {
+    fn equals_the_discrete_fourier_transform_and_inverts() {
         let start: Vec<f64> = (0..16).map(|k| f64::from(k * k % 7) - 2.5).collect();
         let mut values: Vec<Complex> = start.iter().map(|&re| Complex { re, im: 0.0 }).collect();
         let fourier = Fourier::new(16);

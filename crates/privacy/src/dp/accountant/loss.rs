@@ -1,4 +1,4 @@
-//! The privacy loss of one round: ln of how much more likely an outcome is with one person than without, under the former.
+//! The privacy loss random variable of one round: the log-likelihood ratio of an outcome between two neighbouring data sets.
 
 use super::round::Round;
 use crate::dp::normal::{between, upper_quantile};
@@ -11,7 +11,7 @@ pub(super) enum Noise {
     Laplace { scale: f64 },
 }
 
-/// Which of the two worlds is the true one.
+/// Which of the two neighbouring data sets is the true one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Truth {
     /// With the person, who takes part with probability q: noise around 0 with probability 1 - q, around 1 with q.
@@ -20,8 +20,8 @@ pub(super) enum Truth {
     Without,
 }
 
-/// The loss when somebody takes part with probability q. It grows with the outcome where the truth is with the person, and falls
-/// where it is without.
+/// The loss when somebody takes part with probability q. It increases with the outcome if the truth is with the person, and
+/// decreases otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Loss {
     pub(super) truth: Truth,
@@ -48,7 +48,7 @@ impl Loss {
                 let shift = f64::from(u8::from(self.truth == Truth::With));
                 (self.of(-far), self.of(shift + far))
             }
-            // The least and the largest have mass of their own: a hair further, so that no rounding leaves them outside.
+            // The smallest and the largest have point masses: a little further, so that rounding does not exclude them.
             Noise::Laplace { .. } => {
                 let hair = |loss: f64| 1e-12 * loss.abs() + f64::MIN_POSITIVE;
                 let (low, high) = (self.of(0.0), self.of(1.0));
@@ -58,9 +58,9 @@ impl Loss {
         if self.truth == Truth::With { (low, high) } else { (-high, -low) }
     }
 
-    /// The probability that the loss is above `low` and at most `high`, under the true world and under the other.
+    /// The probability that the loss is above `low` and at most `high`, under the true data set and under the other.
     pub(super) fn mass(&self, low: f64, high: f64) -> (f64, f64) {
-        // Outcomes from the first to the second; those at which the loss is the bound itself are on the side of lower losses.
+        // Outcomes from the first to the second; those whose loss equals a bound count as lower losses.
         let (a, b) = match self.truth {
             Truth::With => (self.outcome(low, true), self.outcome(high, true)),
             Truth::Without => (self.outcome(-high, false), self.outcome(-low, false)),
@@ -98,8 +98,8 @@ impl Loss {
         if y > 0.0 { y + math::ln(q + (1.0 - q) * math::exp(-y)) } else { libm::log1p(q * libm::expm1(y)) }
     }
 
-    /// The outcome that parts those of larger `of` from the others; infinite where all are on one side. Where many
-    /// outcomes share the value: with `last` the last of them, otherwise the first.
+    /// The outcome that separates those of larger loss from the others; infinite where all are on one side. Where many outcomes have
+    /// the same loss: with `last` the last of them, otherwise the first.
     fn outcome(&self, loss: f64, last: bool) -> f64 {
         let q = self.q;
         if loss.is_infinite() {
@@ -150,7 +150,7 @@ impl Noise {
         }
     }
 
-    /// The density around 0, but for a factor.
+    /// The density around 0, up to a factor.
     fn weight(self, x: f64) -> f64 {
         match self {
             Self::Gaussian { sigma } => math::exp(-0.5 * (x / sigma) * (x / sigma)),
@@ -158,7 +158,7 @@ impl Noise {
         }
     }
 
-    /// Hardly anything is further out.
+    /// A bound on almost all outcomes.
     fn reach(self) -> f64 {
         match self {
             Self::Gaussian { sigma } => 9.0 * sigma,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mass_is_somewhere() {
+    fn masses_sum_to_one() {
         for loss in losses() {
             let (low, high) = loss.range(1e-12);
             let edges = [f64::NEG_INFINITY, low, 0.3 * low, 0.0, 0.5 * high, high, f64::INFINITY];
@@ -222,9 +222,9 @@ mod tests {
         }
     }
 
-    /// Under the other world every outcome is likelier by e^-loss.
+    /// Under the other data set every outcome is likelier by e^-loss.
     #[test]
-    fn masses_under_both_worlds_are_as_the_loss_says() {
+    fn mass_ratios_equal_the_loss() {
         for loss in losses() {
             let (low, high) = loss.range(1e-9);
             let step = (high - low) / 1000.0;
@@ -232,17 +232,14 @@ mod tests {
                 let (from, to) = (low + step * f64::from(place), low + step * f64::from(place + 1));
                 let (p, q) = loss.mass(from, to);
                 if p > 1e-12 {
-                    assert!(
-                        (from - 1e-6..=to + 1e-6).contains(&(p / q).ln()),
-                        "{loss:?} {from} {to} {p} {q}"
-                    );
+                    assert!((from - 1e-6..=to + 1e-6).contains(&(p / q).ln()), "{loss:?} {from} {to} {p} {q}");
                 }
             }
         }
     }
 
     #[test]
-    fn laplace_mass_is_the_difference_of_its_distribution() {
+    fn laplace_mass_is_the_difference_of_its_cdf() {
         let below = |x: f64| if x < 0.0 { 0.5 * x.exp() } else { 1.0 - 0.5 * (-x).exp() };
         for (a, b) in [(-3.0, -1.0), (-1.0, 0.5), (0.0, 2.0), (1.5, 4.0), (2.0, 1.0)] {
             let expected: f64 = below(b) - below(a);

@@ -1,15 +1,15 @@
-//! The accounts: which rounds really happened, and what they have spent.
+//! The privacy accountant: the rounds that happened, and the privacy loss that they add up to.
 
 mod fft;
 mod loss;
 mod pld;
 mod rdp;
 mod round;
-mod stored;
+mod storage;
 
 use super::DpError;
 use super::error::{check, delta as checked_delta, positive};
-use super::mechanism::gaussian_epsilon;
+use super::gaussian::gaussian_epsilon;
 use super::normal::bisect;
 use loss::Loss;
 use sottovoce_core::math;
@@ -17,28 +17,28 @@ use std::sync::OnceLock;
 
 pub use round::Round;
 
-/// More different rounds than this are put on a coarser list before the tight figure is computed.
+/// More kinds of rounds than this are merged on a coarser grid before the tight bound is computed.
 const DIFFERENT: usize = 32;
-/// Step between neighbours of that list, as a ratio.
+/// Ratio between neighbours of that grid.
 const COARSE: f64 = 1.002;
-/// Most rounds in one set of accounts.
+/// Most rounds of an accountant.
 const MOST_ROUNDS: u64 = 1 << 40;
 /// The most noise that [`noise_for`] tries.
 const MOST_NOISE: f64 = 1e5;
 
-/// What has been spent, as the epsilon at some delta: two upper bounds of the same thing.
+/// The epsilon spent at some delta: two upper bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spent {
-    /// By Rényi divergences.
+    /// By Rényi differential privacy.
     pub rdp: f64,
-    /// By the distribution of the privacy loss, where it can be had; never above `rdp`.
+    /// By privacy loss distributions, where they are known; never above `rdp`.
     pub tight: f64,
 }
 
-/// What may be spent.
+/// A privacy budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// The most.
+    /// The largest epsilon.
     pub epsilon: f64,
     /// At this delta.
     pub delta: f64,
@@ -59,11 +59,11 @@ impl Budget {
 struct Run {
     round: Round,
     count: u64,
-    /// The divergence of one round at each order.
+    /// The Rényi divergence of one round at each order.
     curve: Vec<f64>,
 }
 
-/// Records rounds and adds up what they spend, for one person's whole part (user-level).
+/// Records rounds and composes their privacy loss, at user level.
 ///
 /// ```
 /// use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
@@ -77,15 +77,15 @@ struct Run {
 #[derive(Debug, Clone, Default)]
 pub struct Accountant {
     runs: Vec<Run>,
-    /// The last question since the last round, by its delta.
-    known: OnceLock<(f64, Spent)>,
+    /// The last answer since the last round, with its delta.
+    cached: OnceLock<(f64, Spent)>,
 }
 
 impl Accountant {
-    /// Writes down rounds that happened.
+    /// Records rounds that happened.
     ///
     /// # Errors
-    /// If a number of the round is out of range, or its sampling cannot be added to what is there.
+    /// If a number of the round is out of range, or its adjacency differs from that of earlier rounds.
     pub fn record(&mut self, round: Round, count: u64) -> Result<(), DpError> {
         self.fits(&round)?;
         if count == 0 {
@@ -93,7 +93,7 @@ impl Accountant {
         }
         let rounds = self.rounds().saturating_add(count);
         check("the number of rounds", rounds as f64, "at most 2^40", |_| rounds <= MOST_ROUNDS)?;
-        self.known = OnceLock::new();
+        self.cached = OnceLock::new();
         if let Some(run) = self.runs.iter_mut().find(|run| run.round == round) {
             run.count += count;
         } else {
@@ -103,12 +103,12 @@ impl Accountant {
         Ok(())
     }
 
-    /// Writes down one more round, unless it would spend more than the budget.
+    /// Records one more round, unless it would exceed the budget.
     ///
-    /// Cheap while the Rényi bound is within the budget; only then the tight figure is computed.
+    /// Cheap while the Rényi bound is within the budget; only after that the tight bound is computed.
     ///
     /// # Errors
-    /// If the round would go past the budget ([`DpError::OverBudget`]; nothing is recorded then), or is not a sensible one.
+    /// If the round would exceed the budget ([`DpError::OverBudget`]; nothing is recorded then), or a number is out of range.
     pub fn admit(&mut self, round: Round, budget: &Budget) -> Result<(), DpError> {
         let Budget { epsilon, delta } = Budget::new(budget.epsilon, budget.delta)?;
         let mut after = self.clone();
@@ -116,7 +116,7 @@ impl Accountant {
         if after.rdp(delta)? > epsilon {
             let asked = after.epsilon(delta)?.tight;
             if asked > epsilon {
-                return Err(DpError::OverBudget { spent: self.epsilon(delta)?, asked, budget: *budget });
+                return Err(DpError::OverBudget(self.epsilon(delta)?, asked, *budget));
             }
         }
         *self = after;
@@ -126,26 +126,26 @@ impl Accountant {
     /// What would be spent after so many more rounds.
     ///
     /// # Errors
-    /// If the round is not a sensible one, or delta is not between 0 and 1.
+    /// If a number is out of range.
     pub fn would_spend(&self, round: Round, count: u64, delta: f64) -> Result<Spent, DpError> {
         let mut after = self.clone();
         after.record(round, count)?;
         after.epsilon(delta)
     }
 
-    /// What has been spent. Remembers the answer until the next round.
+    /// What has been spent. Caches the answer until the next round.
     ///
     /// # Errors
     /// If delta is not between 0 and 1.
     pub fn epsilon(&self, delta: f64) -> Result<Spent, DpError> {
-        match self.known.get() {
+        match self.cached.get() {
             Some((asked, spent)) if *asked == delta => return Ok(*spent),
             _ => (),
         }
         let rdp = self.rdp(delta)?;
         let spent = Spent { rdp, tight: self.tight(delta)?.min(rdp) };
-        // Another delta may be remembered already: then this answer is not.
-        let _ = self.known.set((delta, spent));
+        // The answer for another delta may be cached already: then this one is not.
+        let _ = self.cached.set((delta, spent));
         Ok(spent)
     }
 
@@ -182,9 +182,7 @@ impl Accountant {
         round.check()?;
         let accounts = self.runs.iter().find_map(|run| run.round.neighbours());
         match (accounts, round.neighbours()) {
-            (Some(accounts), Some(new)) if accounts != new => {
-                Err(DpError::Neighbours { round: new.name(), accounts: accounts.name() })
-            }
+            (Some(accounts), Some(new)) if accounts != new => Err(DpError::Neighbours(new.name(), accounts.name())),
             _ => Ok(()),
         }
     }
@@ -248,11 +246,10 @@ fn coarse(round: Round) -> Round {
     }
 }
 
-/// The smallest noise, to a thousandth and rounded up, with which `rounds` rounds like this one, but for its noise, stay
-/// within the budget.
+/// The smallest noise, to a thousandth and rounded up, with which `rounds` rounds like this one stay within the budget.
 ///
 /// # Errors
-/// If a number is out of range or no noise up to 100,000 clipping bounds will do.
+/// If a number is out of range, or no noise up to 100,000 clipping bounds suffices.
 pub fn noise_for(budget: &Budget, round: Round, rounds: u64) -> Result<f64, DpError> {
     let Budget { epsilon, delta } = Budget::new(budget.epsilon, budget.delta)?;
     check("the number of rounds", rounds as f64, "at least 1", |v| v >= 1.0)?;
@@ -263,9 +260,9 @@ pub fn noise_for(budget: &Budget, round: Round, rounds: u64) -> Result<f64, DpEr
         Ok::<_, DpError>(accountant)
     };
     if after(MOST_NOISE)?.rdp(delta)? > epsilon {
-        return Err(DpError::OutOfReach { epsilon, delta, most: MOST_NOISE });
+        return Err(DpError::OutOfReach(epsilon, delta, MOST_NOISE));
     }
-    // The quick bound first; the tight figure asks for less noise than it, and for more than a quarter of it.
+    // The quick bound first; the tight one needs less noise, and more than a quarter of it.
     let too_little = |found: Result<f64, DpError>| found.is_ok_and(|found| found > epsilon);
     let quick = bisect_log(0.05, MOST_NOISE, |m| too_little(after(m).and_then(|a| a.rdp(delta))));
     Ok(bisect_log((0.25 * quick).max(0.05), quick, |m| {

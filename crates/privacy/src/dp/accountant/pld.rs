@@ -1,25 +1,25 @@
-//! The tight figure: distributions of the privacy loss on a grid, composed by Fourier transforms.
+//! The tight bound: privacy loss distributions on a grid, composed by Fourier transforms.
 //!
 //! A. Koskela, J. Jälkö, A. Honkela, "Computing Tight Differential Privacy Guarantees Using FFT", 2020; the grid as in V. Doroshenko
 //! et al., "Connect the Dots: Tighter Discrete Approximations of Privacy Loss Distributions", 2022: the mass between two
-//! grid points is shared between them so that its probability under *both* distributions is kept. That never makes
-//! the loss look smaller, and its error falls with the square of the grid's step. What lies beyond the grid, or wraps around
+//! grid points is divided between them so that its probability under *both* distributions is preserved. That never
+//! underestimates the loss, and its error falls with the square of the grid's step. What lies beyond the grid, or wraps around
 //! in the transform, is bounded and added to delta.
 
 use super::fft::{Complex, Fourier};
 use super::loss::Loss;
 use sottovoce_core::math;
 
-/// Share of delta given up to what is cut off, once for single rounds and once for their sum.
+/// Share of delta allotted to truncation, once for single rounds and once for their sum.
 const CUT: f64 = 1e-4;
 /// Grid step in standard deviations of one round's loss, and at most in epsilon.
 const STEP: f64 = 0.05;
 const LARGEST_STEP: f64 = 0.02;
-/// Below this, the rounding of doubles would be felt in how mass is shared.
+/// Below this, floating-point rounding would matter in how mass is divided.
 const SMALLEST_STEP: f64 = 1e-7;
-/// What the rounding of doubles in the transforms may have hidden.
+/// A bound on floating-point rounding in the transforms.
 const ROUNDING: f64 = 1e-13;
-/// Most points of a grid; the step grows where this would not do.
+/// Most points of a grid; a larger range takes a larger step.
 const POINTS: f64 = (1u64 << 20) as f64;
 
 /// Probabilities of losses `(start + index) * step`, and that the loss is beyond all of them.
@@ -29,7 +29,7 @@ struct Grid {
     beyond: f64,
 }
 
-/// The epsilon at `delta` of the given losses, each so many times; infinite if the grid cannot tell.
+/// The epsilon at `delta` of the given losses, each so many times; infinite if the grid is too coarse.
 pub(super) fn epsilon(losses: &[(Loss, u64)], delta: f64) -> f64 {
     let rounds: u64 = losses.iter().map(|(_, count)| count).sum();
     if rounds == 0 {
@@ -38,8 +38,7 @@ pub(super) fn epsilon(losses: &[(Loss, u64)], delta: f64) -> f64 {
     let tail = CUT * delta / rounds as f64;
     let mut step = first_step(losses, rounds as f64, tail);
     loop {
-        let grids: Vec<(Grid, u64)> =
-            losses.iter().map(|(loss, count)| (Grid::of(loss, step, tail), *count)).collect();
+        let grids: Vec<(Grid, u64)> = losses.iter().map(|(loss, count)| (Grid::of(loss, step, tail), *count)).collect();
         let (low, high) = window(&grids, CUT * delta);
         if (high - low) as f64 <= POINTS {
             return compose(&grids, low, high, CUT * delta).epsilon(step, delta);
@@ -92,11 +91,11 @@ impl Grid {
     }
 }
 
-/// How the mass between two grid points is shared: a + b = P and a e^-low + b e^-high = Q.
+/// How the mass between two grid points is divided: a + b = P and a e^-low + b e^-high = Q.
 fn shares(loss: &Loss, low: f64, step: f64) -> (f64, f64) {
     let (p, q) = loss.mass(low, low + step);
     let upper = (p - q * math::exp(low)) / -libm::expm1(-step);
-    // Not a number where e^low is beyond all doubles: then all goes up, which is on the safe side.
+    // NaN where e^low overflows: then all goes up, which is conservative.
     let upper = if upper.is_nan() { p } else { upper.clamp(0.0, p) };
     (p - upper, upper)
 }
@@ -110,15 +109,12 @@ fn window(grids: &[(Grid, u64)], tail: f64) -> (i64, i64) {
             // Rates in grid steps; the largest keeps e^(r loss) within doubles.
             .map(|halvings| 600.0 / longest * (-f64::from(halvings)).exp2())
             .map(|rate| {
-                (grids.iter().map(|(g, n)| *n as f64 * g.ln_moment(sign * rate)).sum::<f64>()
-                    - math::ln(tail))
-                    / rate
+                (grids.iter().map(|(g, n)| *n as f64 * g.ln_moment(sign * rate)).sum::<f64>() - math::ln(tail)) / rate
             })
             .fold(f64::INFINITY, f64::min)
     };
     let least: i64 = grids.iter().map(|(grid, count)| grid.start * *count as i64).sum();
-    let most: i64 =
-        grids.iter().map(|(g, count)| (g.start + g.masses.len() as i64 - 1) * *count as i64).sum();
+    let most: i64 = grids.iter().map(|(g, count)| (g.start + g.masses.len() as i64 - 1) * *count as i64).sum();
     ((-reach(-1.0)).floor().max(least as f64) as i64, reach(1.0).ceil().min(most as f64) as i64)
 }
 
@@ -150,9 +146,8 @@ fn compose(grids: &[(Grid, u64)], low: i64, high: i64, tail: f64) -> Grid {
     }
     fourier.inverse_real(&mut product);
     let start: i64 = grids.iter().map(|(grid, count)| grid.start * *count as i64).sum();
-    let masses = (low..=high)
-        .map(|index| product[(index - start).rem_euclid(length as i64) as usize].re.max(0.0))
-        .collect();
+    let masses =
+        (low..=high).map(|index| product[(index - start).rem_euclid(length as i64) as usize].re.max(0.0)).collect();
     Grid { start: low, masses, beyond: tail + ROUNDING - libm::expm1(ln_within) }
 }
 
@@ -160,7 +155,7 @@ fn compose(grids: &[(Grid, u64)], low: i64, high: i64, tail: f64) -> Grid {
 mod tests {
     use super::super::loss::{Noise, Truth};
     use super::*;
-    use crate::dp::mechanism::gaussian_epsilon;
+    use crate::dp::gaussian::gaussian_epsilon;
 
     fn worst(q: f64, noise: Noise, steps: u64, delta: f64) -> f64 {
         let direction = |truth| epsilon(&[(Loss { truth, q, noise }, steps)], delta);
@@ -178,19 +173,17 @@ mod tests {
     /// Figures of dp-accounting's privacy loss distributions (Google) and of PRV accountant (Microsoft).
     #[test]
     fn epsilon_equals_the_reference() {
-        for (q, sigma, steps, delta, expected) in [
-            (0.01, 1.0, 1000, 1e-5, 1.828244),
-            (0.1, 0.3, 100, 1e-5, 106.175899),
-            (1.0, 2.0, 50, 1e-6, 22.424516),
-        ] {
+        for (q, sigma, steps, delta, expected) in
+            [(0.01, 1.0, 1000, 1e-5, 1.828244), (0.1, 0.3, 100, 1e-5, 106.175899), (1.0, 2.0, 50, 1e-6, 22.424516)]
+        {
             let found = poisson(q, sigma, steps, delta);
             assert!((found / expected - 1.0).abs() < 2e-3, "{found} instead of {expected}");
         }
     }
 
-    /// Without sampling the exact figure is known: never below it, hardly above.
+    /// Without sampling the exact epsilon is known.
     #[test]
-    fn it_is_on_the_safe_side_and_close() {
+    fn bound_is_conservative_and_close() {
         for (sigma, steps, delta) in [(1.0, 1, 1e-5), (5.0, 10, 1e-6), (0.7, 3, 1e-8), (40.0, 1000, 1e-5)] {
             let exact = gaussian_epsilon(sigma / f64::from(steps).sqrt(), delta, 1.0).unwrap();
             let found = poisson(1.0, sigma, steps as u64, delta);
@@ -199,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn hardly_any_noise_and_hardly_any_loss_are_no_trouble() {
+    fn handles_extreme_noise() {
         let loud = epsilon(&[(with(1.0, 0.05), 3), (with(0.5, 0.05), 2)], 1e-6);
         assert!(loud.is_finite() && loud > 600.0, "{loud}");
         let quiet = epsilon(&[(Loss { truth: Truth::Without, ..with(1e-4, 1e5) }, 1000)], 1e-6);
@@ -208,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn laplace_is_known_in_one_round() {
+    fn laplace_equals_the_closed_form_for_one_round() {
         // delta = 1 - e^((epsilon - 1 / b) / 2)
         let (scale, delta) = (0.5, 0.01);
         let exact = 2.0 + 2.0 * (1.0f64 - delta).ln();
@@ -217,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn different_rounds_compose_as_their_order_does_not_matter() {
+    fn composition_is_independent_of_order() {
         let (a, b) = (with(0.05, 1.0), with(0.2, 3.0));
         let together = epsilon(&[(a, 50), (b, 30)], 1e-5);
         let other = epsilon(&[(b, 10), (a, 50), (b, 20)], 1e-5);

@@ -35,11 +35,7 @@ pub(super) fn one(round: &Round, alpha: f64) -> f64 {
 }
 
 fn poisson(rate: f64, sigma: f64, alpha: f64) -> f64 {
-    let log_a = if alpha.fract() == 0.0 {
-        log_a_whole(rate, sigma, alpha)
-    } else {
-        log_a_fraction(rate, sigma, alpha)
-    };
+    let log_a = if alpha.fract() == 0.0 { log_a_whole(rate, sigma, alpha) } else { log_a_fraction(rate, sigma, alpha) };
     // Not below 0 by rounding.
     (log_a / (alpha - 1.0)).max(0.0)
 }
@@ -121,9 +117,7 @@ fn sampled_laplace(rate: f64, scale: f64, alpha: f64) -> f64 {
 /// The smallest epsilon at `delta` of a curve of divergences over [`orders`]: epsilon = rdp + ln(1 - 1 / alpha) -
 /// ln(delta alpha) / (alpha - 1) (Canonne, Kamath, Steinke 2020, proposition 12).
 pub(super) fn epsilon(orders: &[f64], curve: &[f64], delta: f64) -> f64 {
-    let at = |(alpha, rdp): (&f64, &f64)| {
-        rdp + libm::log1p(-1.0 / alpha) - math::ln(delta * alpha) / (alpha - 1.0)
-    };
+    let at = |(alpha, rdp): (&f64, &f64)| rdp + libm::log1p(-1.0 / alpha) - math::ln(delta * alpha) / (alpha - 1.0);
     orders.iter().zip(curve).map(at).fold(f64::INFINITY, f64::min).max(0.0)
 }
 
@@ -183,16 +177,10 @@ mod tests {
         for (q, sigma) in [(0.01, 1.0), (0.3, 0.7), (0.001, 3.0), (0.5, 5.0), (0.95, 1.0)] {
             for alpha in [2.0, 3.0, 7.0, 10.0] {
                 let at = |a| poisson(q, sigma, a);
-                assert!(
-                    at(alpha) <= at(alpha + 0.5) && at(alpha + 0.5) <= at(alpha + 1.0),
-                    "{q} {sigma} {alpha}"
-                );
+                assert!(at(alpha) <= at(alpha + 0.5) && at(alpha + 0.5) <= at(alpha + 1.0), "{q} {sigma} {alpha}");
                 assert!(at(alpha + 0.5) <= (alpha + 0.5) / (2.0 * sigma * sigma), "sampling never costs");
                 // Continuous at whole orders, though the formulas are others.
-                assert!(
-                    (log_a_fraction(q, sigma, alpha + 1e-7) / log_a_whole(q, sigma, alpha) - 1.0).abs()
-                        < 1e-4
-                );
+                assert!((log_a_fraction(q, sigma, alpha + 1e-7) / log_a_whole(q, sigma, alpha) - 1.0).abs() < 1e-4);
             }
         }
     }

@@ -1,9 +1,9 @@
-//! What one round did, as far as privacy is concerned.
+//! One round as the accountant sees it: mechanism and sampling.
 
 use crate::dp::DpError;
 use crate::dp::error::{check, positive};
 
-/// One use of a mechanism on a sample of the people.
+/// One application of a mechanism to a sample of the population.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Round {
     /// Everybody takes part with probability `rate`, independently; Gaussian noise of standard deviation
@@ -15,8 +15,8 @@ pub enum Round {
         /// Noise in clipping bounds.
         multiplier: f64,
     },
-    /// A cohort of fixed size, drawn without replacement; Gaussian noise as above. The promise is about *replacing* one person,
-    /// who moves the sum by two clipping bounds.
+    /// A cohort of fixed size, drawn without replacement; Gaussian noise as above. The guarantee is under *replace-one* adjacency, with
+    /// a sensitivity of two clipping bounds.
     FixedCohort {
         /// How many are drawn.
         cohort: u64,
@@ -25,11 +25,11 @@ pub enum Round {
         /// Noise in clipping bounds (not in sensitivities).
         multiplier: f64,
     },
-    /// As `Poisson`, with Laplace noise; the clipping bound is one on the sum of an update's absolute values.
+    /// As `Poisson`, with Laplace noise; the clipping bound is on the L1 norm.
     ///
-    /// The accounts take all of it as one value's change, which is the worst: shifts of several values tell two worlds apart no better
-    /// than a chain of such shifts one after the other does, and with Laplace noise on one value, whose likelihood ratio is
-    /// monotone, such a chain is the shift by their sum.
+    /// The accountant takes the whole change to be in one value, which is the worst case: shifts of several values distinguish two data
+    /// sets no better than a chain of such shifts, and with Laplace noise on one value, whose likelihood ratio is monotone, such a
+    /// chain is the shift by their sum.
     Laplace {
         /// Probability of taking part, above 0 and at most 1.
         rate: f64,
@@ -38,12 +38,12 @@ pub enum Round {
     },
 }
 
-/// What counts as the same world with and without somebody.
+/// The adjacency of neighbouring data sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Neighbours {
     /// One person more or fewer.
     AddRemove,
-    /// One person in another's place.
+    /// One person replaced by another.
     ReplaceOne,
 }
 
@@ -57,7 +57,7 @@ impl Neighbours {
 }
 
 impl Round {
-    /// A round in which everybody who matters takes part.
+    /// A round without sampling.
     pub fn full(multiplier: f64) -> Self {
         Self::Poisson { rate: 1.0, multiplier }
     }
@@ -71,17 +71,13 @@ impl Round {
                 checked_multiplier(multiplier)
             }
             Self::FixedCohort { cohort, population, multiplier } => {
-                check("the cohort", cohort as f64, "from 1 to the population", |_| {
-                    (1..=population).contains(&cohort)
-                })?;
+                check("the cohort", cohort as f64, "from 1 to the population", |_| (1..=population).contains(&cohort))?;
                 checked_multiplier(multiplier)
             }
             Self::Laplace { rate, scale } => {
                 checked_rate(rate)?;
                 positive("the scale of Laplace noise", scale)?;
-                check("the scale of Laplace noise", scale, "from 0.01 to 1e6", |v| {
-                    (0.01..=1e6).contains(&v)
-                })?;
+                check("the scale of Laplace noise", scale, "from 0.01 to 1e6", |v| (0.01..=1e6).contains(&v))?;
                 Ok(())
             }
         }
@@ -92,14 +88,12 @@ impl Round {
     pub fn with_noise(self, noise: f64) -> Self {
         match self {
             Self::Poisson { rate, .. } => Self::Poisson { rate, multiplier: noise },
-            Self::FixedCohort { cohort, population, .. } => {
-                Self::FixedCohort { cohort, population, multiplier: noise }
-            }
+            Self::FixedCohort { cohort, population, .. } => Self::FixedCohort { cohort, population, multiplier: noise },
             Self::Laplace { rate, .. } => Self::Laplace { rate, scale: noise },
         }
     }
 
-    /// None if it fits both.
+    /// The adjacency it is accounted under; `None` if both.
     pub(super) fn neighbours(&self) -> Option<Neighbours> {
         match *self {
             Self::Laplace { rate, .. } if rate >= 1.0 => None,
@@ -112,9 +106,7 @@ impl Round {
     pub(super) fn plain_gaussian(&self) -> Option<f64> {
         match *self {
             Self::Poisson { rate, multiplier } if rate >= 1.0 => Some(1.0 / multiplier),
-            Self::FixedCohort { cohort, population, multiplier } if cohort == population => {
-                Some(2.0 / multiplier)
-            }
+            Self::FixedCohort { cohort, population, multiplier } if cohort == population => Some(2.0 / multiplier),
             _ => None,
         }
     }

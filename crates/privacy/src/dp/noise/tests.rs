@@ -27,40 +27,38 @@ fn likely((sum, freedom): (f64, f64)) -> bool {
 
 fn draws(noise: &impl Noise, count: usize, seed: u8) -> Vec<i64> {
     let mut values = vec![0; count];
-    noise.fill(&mut SecureRng::new([seed; 32]), &mut values);
+    noise.add_to(&mut SecureRng::new([seed; 32]), &mut values);
     values
 }
 
 #[test]
-fn the_gaussian_has_its_probabilities() {
+fn gaussian_frequencies_match() {
     for (seed, sigma) in [0.3, 0.9, 1.0, 2.5, 7.0, 30.0].into_iter().enumerate() {
         let noise = DiscreteGaussian::new(sigma).unwrap();
         let exact = noise.sigma();
         assert!((1.0..1.000_14).contains(&(exact / sigma)));
         let reach = (4.0 * sigma).ceil() as i64;
-        let found = chi_square(&draws(&noise, 60_000, seed as u8), reach, |x| {
-            (-(x as f64 / exact).powi(2) / 2.0).exp()
-        });
+        let found =
+            chi_square(&draws(&noise, 60_000, seed as u8), reach, |x| (-(x as f64 / exact).powi(2) / 2.0).exp());
         assert!(likely(found), "sigma {sigma}: {found:?}");
     }
 }
 
 #[test]
-fn the_laplace_has_its_probabilities() {
+fn laplace_frequencies_match() {
     for (seed, scale) in [0.2, 0.7, 1.0, 3.3, 20.0].into_iter().enumerate() {
         let noise = DiscreteLaplace::new(scale).unwrap();
         let exact = noise.scale();
         assert!((1.0..1.000_14).contains(&(exact / scale)));
         let reach = (6.0 * scale).ceil() as i64;
-        let found =
-            chi_square(&draws(&noise, 60_000, 40 + seed as u8), reach, |x| (-(x.abs() as f64) / exact).exp());
+        let found = chi_square(&draws(&noise, 60_000, 40 + seed as u8), reach, |x| (-(x.abs() as f64) / exact).exp());
         assert!(likely(found), "scale {scale}: {found:?}");
     }
 }
 
 /// The test can fail: the wrong sigma by 3 % is noticed.
 #[test]
-fn a_slightly_wrong_sigma_would_be_noticed() {
+fn chi_square_detects_a_wrong_sigma() {
     let noise = DiscreteGaussian::new(7.0).unwrap();
     let found = chi_square(&draws(&noise, 60_000, 4), 28, |x| (-(x as f64 / 7.21).powi(2) / 2.0).exp());
     assert!(!likely(found), "{found:?}");
@@ -68,7 +66,7 @@ fn a_slightly_wrong_sigma_would_be_noticed() {
 
 /// Kolmogorov-Smirnov against the continuous distribution, of which a wide grid is close, and the variance.
 #[test]
-fn wide_noise_is_close_to_the_normal_distribution() {
+fn wide_noise_is_close_to_normal() {
     for (seed, sigma) in [(1, 1000.0), (2, 12_345.0), (3, 3e6), (4, 1e12)] {
         let noise = DiscreteGaussian::new(sigma).unwrap();
         let mut values = draws(&noise, 40_000, seed);
@@ -86,7 +84,7 @@ fn wide_noise_is_close_to_the_normal_distribution() {
 }
 
 #[test]
-fn noise_is_added_and_repeats_with_its_seed() {
+fn noise_is_added_and_reproducible() {
     let noise = DiscreteGaussian::new(5.0).unwrap();
     let mut values = [100i64; 50];
     noise.add_to(&mut SecureRng::new([9; 32]), &mut values);
@@ -95,23 +93,23 @@ fn noise_is_added_and_repeats_with_its_seed() {
 }
 
 #[test]
-fn scales_out_of_range_are_refused() {
+fn rejects_scales_out_of_range() {
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-4, 1e13] {
         let message = DiscreteGaussian::new(bad).unwrap_err().to_string();
         assert!(message.contains("sigma of Gaussian noise") && message.contains("2^-10"), "{message}");
         assert!(DiscreteLaplace::new(bad).is_err());
     }
     for good in [1.0 / 1024.0, (1u64 << 40) as f64] {
-        let mut generator = SecureRng::new([8; 32]);
-        DiscreteGaussian::new(good).unwrap().sample(&mut generator);
-        DiscreteLaplace::new(good).unwrap().sample(&mut generator);
+        let mut rng = SecureRng::new([8; 32]);
+        DiscreteGaussian::new(good).unwrap().sample(&mut rng);
+        DiscreteLaplace::new(good).unwrap().sample(&mut rng);
     }
 }
 
 /// Laplace noise as textbooks have it: sign and -ln of a uniform double.
-fn naive_laplace(generator: &mut SecureRng, centre: f64) -> f64 {
-    let uniform = ((generator.next_u64() >> 11) + 1) as f64 * (-53f64).exp2();
-    let sign = if generator.next_u32() & 1 == 1 { 1.0 } else { -1.0 };
+fn naive_laplace(rng: &mut SecureRng, centre: f64) -> f64 {
+    let uniform = ((rng.next_u64() >> 11) + 1) as f64 * (-53f64).exp2();
+    let sign = if rng.next_u32() & 1 == 1 { 1.0 } else { -1.0 };
     centre + sign * uniform.ln()
 }
 
@@ -129,15 +127,12 @@ fn reachable(output: f64, centre: f64) -> bool {
 /// I. Mironov, "On Significance of the Least Significant Bits for Differential Privacy", CCS 2012: which doubles can
 /// come out tells the two inputs apart with certainty. On integers both reach the same values.
 #[test]
-fn floating_point_noise_betrays_its_input_and_integer_noise_does_not() {
-    let generator = &mut SecureRng::new([11; 32]);
-    let outputs: Vec<f64> = (0..2000).map(|_| naive_laplace(generator, 0.0)).collect();
-    assert!(
-        outputs.iter().all(|&y| reachable(y, 0.0)),
-        "the attacker's test misses no output of the right input"
-    );
-    let betrayed = outputs.iter().filter(|&&y| !reachable(y, 1.0)).count();
-    assert!(betrayed > 600, "{betrayed} of 2000 outputs name their input");
+fn floating_point_noise_leaks_its_input_and_integer_noise_does_not() {
+    let rng = &mut SecureRng::new([11; 32]);
+    let outputs: Vec<f64> = (0..2000).map(|_| naive_laplace(rng, 0.0)).collect();
+    assert!(outputs.iter().all(|&y| reachable(y, 0.0)), "the attacker's test misses no output of the right input");
+    let leaked = outputs.iter().filter(|&&y| !reachable(y, 1.0)).count();
+    assert!(leaked > 600, "{leaked} of 2000 outputs name their input");
 
     let noise = DiscreteLaplace::new(2.0).unwrap();
     let support = |centre: i64, seed: u8| -> HashSet<i64> {

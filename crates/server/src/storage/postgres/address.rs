@@ -1,4 +1,4 @@
-//! Where a database is and how it is reached: the URL, and TLS.
+//! URLs of PostgreSQL databases, and TLS.
 
 use super::super::StorageError;
 use ::postgres::config::{Host, SslMode};
@@ -11,28 +11,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// A database server that does not answer is given up after this long.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection on which nothing was acknowledged for this long is lost.
-const SILENCE: Duration = Duration::from_secs(30);
+const TCP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A way to a database.
+/// The address of a database.
 pub(super) struct Address {
     config: Config,
     tls: Option<MakeRustlsConnect>,
-    /// For people; without the password.
+    /// For error messages; without the password.
     pub(super) name: String,
 }
 
 impl Address {
-    /// Reads a URL. Where `sslmode` asks for TLS (`require`, `verify-ca`, `verify-full`), the server's certificate and
-    /// name are always verified: against the file `sslrootcert` if that is given, otherwise against the system's roots.
-    /// Without `sslmode` there is no TLS.
+    /// Parses a URL. If `sslmode` requires TLS (`require`, `verify-ca`, `verify-full`), the server's certificate and name are
+    /// always verified: against the file `sslrootcert` if given, otherwise against the system's roots. Without `sslmode` there
+    /// is no TLS.
     ///
     /// # Errors
     /// If it is not a PostgreSQL URL, or there are no roots to trust.
     pub(super) fn parse(url: &str) -> Result<Self, StorageError> {
-        let (rest, secure, roots) = take_tls(url);
+        let (rest, secure, roots) = split_tls(url);
         let mut config: Config = rest.parse().map_err(|error: ::postgres::Error| {
             let reason = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
             wrong("the PostgreSQL URL", reason)
@@ -42,10 +42,10 @@ impl Address {
             config.application_name("sottovoce");
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
+            config.connect_timeout(CONNECT_TIMEOUT);
         }
         if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(SILENCE);
+            config.tcp_user_timeout(TCP_TIMEOUT);
         }
         let name = name(&config);
         let tls = secure.then(|| tls(roots.as_deref())).transpose().map_err(|reason| wrong(&name, reason))?;
@@ -75,8 +75,8 @@ fn name(config: &Config) -> String {
     format!("postgres://{host}{port}/{}", config.get_dbname().unwrap_or_default())
 }
 
-/// The URL without its words on TLS, whether TLS is asked for, and the file with roots.
-fn take_tls(url: &str) -> (String, bool, Option<PathBuf>) {
+/// Splits off the parameters of TLS: the rest of the URL, whether TLS is required, and the file with root certificates.
+fn split_tls(url: &str) -> (String, bool, Option<PathBuf>) {
     let Some((start, query)) = url.split_once('?') else { return (url.to_owned(), false, None) };
     let (mut rest, mut secure, mut roots) = (Vec::new(), false, None);
     for pair in query.split('&') {
@@ -100,9 +100,7 @@ fn tls(file: Option<&Path>) -> Result<MakeRustlsConnect, String> {
     };
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
-        return Err(
-            "TLS is asked for, but there is no certificate to trust; sslrootcert=FILE names some".into()
-        );
+        return Err("TLS is required, but there is no root certificate; sslrootcert=FILE names some".into());
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -115,20 +113,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_on_tls_are_understood_and_others_left() {
-        let taken = |url| take_tls(url);
-        assert_eq!(taken("postgres://a/b"), ("postgres://a/b".into(), false, None));
+    fn tls_parameters_are_split_off() {
+        assert_eq!(split_tls("postgres://a/b"), ("postgres://a/b".into(), false, None));
         let plain = "postgres://a/b?sslmode=disable&connect_timeout=3";
-        assert_eq!(taken(plain), (plain.into(), false, None));
+        assert_eq!(split_tls(plain), (plain.into(), false, None));
         assert_eq!(
-            taken("postgres://a/b?sslmode=verify-full&options=x&sslrootcert=/r.pem"),
+            split_tls("postgres://a/b?sslmode=verify-full&options=x&sslrootcert=/r.pem"),
             ("postgres://a/b?options=x".into(), true, Some("/r.pem".into()))
         );
-        assert_eq!(taken("postgres://a/b?sslrootcert=system&sslmode=require").2, None);
+        assert_eq!(split_tls("postgres://a/b?sslrootcert=system&sslmode=require").2, None);
     }
 
     #[test]
-    fn passwords_are_not_shown_and_errors_name_what_is_wrong() {
+    fn names_omit_passwords_and_errors_name_the_parameter() {
         let address = Address::parse("postgres://ada:geheim@db.example:5433/town").unwrap();
         assert_eq!(address.name, "postgres://db.example:5433/town");
         let error = Address::parse("postgres://a/b?nonsense=1").err().unwrap().to_string();

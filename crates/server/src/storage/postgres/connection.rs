@@ -1,6 +1,6 @@
 //! Statements on a PostgreSQL connection.
 
-use super::super::sql::{Batch, Fault, Row, Sql, Value};
+use super::super::sql::{Batch, EachRow, Row, Sql, SqlError, Value};
 use ::postgres::fallible_iterator::FallibleIterator;
 use ::postgres::types::private::BytesMut;
 use ::postgres::types::{IsNull, ToSql, Type};
@@ -9,27 +9,27 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 
-/// A connection and the statements that the server knows on it.
-pub(super) struct Lane {
+/// A connection and its prepared statements.
+pub(super) struct Session {
     pub(super) client: Client,
     statements: HashMap<&'static str, Statement>,
 }
 
-impl Lane {
+impl Session {
     pub(super) fn new(client: Client) -> Self {
         Self { client, statements: HashMap::new() }
     }
 
-    fn prepared(&mut self, sql: &'static str, types: &[Type]) -> Result<Statement, Fault> {
+    fn prepared(&mut self, sql: &'static str, types: &[Type]) -> Result<Statement, SqlError> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare_typed(sql, types).map_err(fault)?;
+        let statement = self.client.prepare_typed(sql, types).map_err(sql_error)?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
     }
 
-    fn prepared_for(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Statement, Fault> {
+    fn prepared_for(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Statement, SqlError> {
         let types: Vec<_> = values.iter().map(Value::kind).collect();
         self.prepared(sql, &types)
     }
@@ -38,8 +38,8 @@ impl Lane {
 impl Value<'_> {
     fn kind(&self) -> Type {
         match self {
-            Value::Int(_) | Value::Optional(_) => Type::INT8,
-            Value::Text(_) | Value::OptionalText(_) => Type::TEXT,
+            Value::Int(_) | Value::TooLarge(_) => Type::INT8,
+            Value::Text(_) => Type::TEXT,
             Value::Blob(_) => Type::BYTEA,
         }
     }
@@ -51,10 +51,9 @@ impl ToSql for Value<'_> {
     fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Encoded {
         match self {
             Value::Int(value) => value.to_sql(kind, out),
-            Value::Optional(value) => value.to_sql(kind, out),
             Value::Text(value) => value.to_sql(kind, out),
-            Value::OptionalText(value) => value.to_sql(kind, out),
             Value::Blob(value) => value.to_sql(kind, out),
+            Value::TooLarge(value) => Err(format!("{value} is too large").into()),
         }
     }
 
@@ -66,88 +65,64 @@ impl ToSql for Value<'_> {
 }
 
 /// The values of one column, as an array.
-fn column<'a, const N: usize>(rows: &[[Value<'a>; N]], at: usize) -> Box<dyn ToSql + Sync + 'a> {
-    let values = rows.iter().map(|row| row[at]);
-    match rows.first().map(|row| row[at]) {
-        Some(Value::Text(_) | Value::OptionalText(_)) => Box::new(values.map(text).collect::<Vec<_>>()),
-        Some(Value::Blob(_)) => Box::new(values.map(blob).collect::<Vec<_>>()),
-        _ => Box::new(values.map(int).collect::<Vec<_>>()),
+fn column<'a>(rows: &[Vec<Value<'a>>], index: usize) -> Box<dyn ToSql + Sync + 'a> {
+    let values = rows.iter().map(|row| row[index]);
+    match rows[0][index] {
+        Value::Text(_) => {
+            let text = |value| if let Value::Text(text) = value { text } else { None };
+            Box::new(values.map(text).collect::<Vec<_>>())
+        }
+        Value::Blob(_) => {
+            let blob = |value| if let Value::Blob(blob) = value { Some(blob) } else { None };
+            Box::new(values.map(blob).collect::<Vec<_>>())
+        }
+        Value::Int(_) | Value::TooLarge(_) => {
+            let int = |value| if let Value::Int(int) = value { int } else { None };
+            Box::new(values.map(int).collect::<Vec<_>>())
+        }
     }
 }
 
-fn int(value: Value<'_>) -> Option<i64> {
-    match value {
-        Value::Int(value) => Some(value),
-        Value::Optional(value) => value,
-        _ => None,
-    }
-}
-
-fn text(value: Value<'_>) -> Option<&str> {
-    match value {
-        Value::Text(value) => Some(value),
-        Value::OptionalText(value) => value,
-        _ => None,
-    }
-}
-
-fn blob(value: Value<'_>) -> Option<&[u8]> {
-    match value {
-        Value::Blob(value) => Some(value),
-        _ => None,
-    }
-}
-
-impl Sql for Lane {
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Fault> {
+impl Sql for Session {
+    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError> {
         let statement = self.prepared_for(sql, values)?;
         let values: Vec<_> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        self.client.execute(&statement, &values).map_err(fault)
+        self.client.execute(&statement, &values).map_err(sql_error)
     }
 
-    fn execute_each<const N: usize>(
-        &mut self,
-        batch: &'static Batch,
-        rows: &[[Value<'_>; N]],
-    ) -> Result<u64, Fault> {
-        // The statement itself says which arrays it takes.
+    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError> {
+        // The statement declares the types of its arrays.
         let statement = self.prepared(batch.many, &[])?;
-        let columns: Vec<_> = (0..N).map(|at| column(rows, at)).collect();
+        let columns: Vec<_> = (0..rows[0].len()).map(|index| column(rows, index)).collect();
         let columns: Vec<_> = columns.iter().map(|column| &**column).collect();
-        self.client.execute(&statement, &columns).map_err(fault)
+        self.client.execute(&statement, &columns).map_err(sql_error)
     }
 
-    fn query<E: From<Fault>>(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-        each: &mut dyn FnMut(&dyn Row) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError> {
         let statement = self.prepared_for(sql, values)?;
-        let mut rows = self.client.query_raw(&statement, values.iter().copied()).map_err(fault)?;
-        while let Some(row) = rows.next().map_err(fault)? {
+        let mut rows = self.client.query_raw(&statement, values.iter().copied()).map_err(sql_error)?;
+        while let Some(row) = rows.next().map_err(sql_error)? {
             each(&row)?;
         }
         Ok(())
     }
 }
 
-/// What PostgreSQL's answer means.
+/// Classifies PostgreSQL's errors.
 #[allow(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn fault(error: ::postgres::Error) -> Fault {
+pub(super) fn sql_error(error: ::postgres::Error) -> SqlError {
     let code = error.code().map_or("", |code| code.code());
-    let reason = match (error.as_db_error(), error.source()) {
-        (Some(said), _) => said.message().to_owned(),
-        (None, Some(source)) => format!("{error}: {source}"),
-        (None, None) => error.to_string(),
+    let reason = match error.as_db_error() {
+        Some(said) => said.message().to_owned(),
+        None => with_source(&error),
     };
-    // Classes of SQLSTATE: 08 connection lost, 57P the server goes down, 22 and 23 the data do not fit.
+    // Classes of SQLSTATE: 08 connection lost, 57P server shutting down, 22 and 23 invalid data.
     match code.get(..2).unwrap_or("") {
-        "08" => Fault::Lost(reason),
-        "57" if code.starts_with("57P") => Fault::Lost(reason),
-        "22" | "23" => Fault::Refused(reason),
-        _ if error.is_closed() || is_io(&error) => Fault::Lost(reason),
-        _ => Fault::Failed(reason),
+        "08" => SqlError::ConnectionLost(reason),
+        "57" if code.starts_with("57P") => SqlError::ConnectionLost(reason),
+        "22" | "23" => SqlError::Rejected(reason),
+        _ if error.is_closed() || is_io(&error) => SqlError::ConnectionLost(reason),
+        _ => SqlError::Failed(reason),
     }
 }
 
@@ -155,32 +130,25 @@ fn is_io(error: &::postgres::Error) -> bool {
     error.source().is_some_and(<dyn Error + 'static>::is::<io::Error>)
 }
 
+fn with_source(error: &::postgres::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
 impl Row for ::postgres::Row {
-    fn int(&self, column: usize) -> Result<i64, Fault> {
+    fn int(&self, column: usize) -> Result<Option<i64>, SqlError> {
         self.try_get(column).map_err(unexpected)
     }
 
-    fn optional_int(&self, column: usize) -> Result<Option<i64>, Fault> {
+    fn text(&self, column: usize) -> Result<Option<&str>, SqlError> {
         self.try_get(column).map_err(unexpected)
     }
 
-    fn text(&self, column: usize) -> Result<&str, Fault> {
-        self.try_get(column).map_err(unexpected)
-    }
-
-    fn optional_text(&self, column: usize) -> Result<Option<&str>, Fault> {
-        self.try_get(column).map_err(unexpected)
-    }
-
-    fn blob(&self, column: usize) -> Result<&[u8], Fault> {
+    fn blob(&self, column: usize) -> Result<&[u8], SqlError> {
         self.try_get(column).map_err(unexpected)
     }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn unexpected(error: ::postgres::Error) -> Fault {
-    Fault::Damaged(match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    })
+fn unexpected(error: ::postgres::Error) -> SqlError {
+    SqlError::Corrupt(with_source(&error))
 }

@@ -1,44 +1,62 @@
-//! PostgreSQL: a database server beside or away from ours.
+//! PostgreSQL.
 //!
-//! The tables stand in the schema that the connection's `search_path` begins with. A session's advisory lock keeps a
-//! second server away. Every commit counts up a number in the same transaction: when the connection is lost while the
-//! answer to a commit is awaited, that number tells on the next connection whether it was made. The lock makes this sure:
-//! it is only had again when the lost session is over, with everything that was still under way in it.
+//! The tables are in the first schema of the connection's `search_path`. A session's advisory lock excludes a second server.
+//! Every commit increments a counter in the same transaction: if the connection is lost before a commit is acknowledged, the
+//! counter shows on the next connection whether it was made. The lock makes this safe: it can be acquired only after the lost
+//! session has ended, with everything that was in progress in it.
 
 mod address;
 mod connection;
-mod layout;
 
 use self::address::Address;
-use self::connection::{Lane, fault};
-use super::sql::{Fault, Sql, Value};
-use super::{
-    Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit, VisitAnonymous, changes, reading,
-};
+use self::connection::{Session, sql_error};
+use super::schema::{self, Dialect, MigrationError};
+use super::sql::{Sql, SqlError};
+use super::{Change, Database, StorageError, changes};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long a server that was killed a moment ago may still hold the lock.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long a lost connection is tried to be had again before a commit fails, unless it is set.
-const PATIENCE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(50);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a commit waits for a lost connection to come back, unless set otherwise.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+const DIALECT: Dialect = Dialect {
+    words: [
+        ("{int}", "BIGINT"),
+        ("{bytes}", "BYTEA"),
+        ("{auto}", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+        ("{rows}", ""),
+        ("{keyed}", ""),
+    ],
+    // Updates hardly compress; they are stored beside the table (TOAST) as they are.
+    extra: [
+        "CREATE TABLE sottovoce_layout (layout BIGINT NOT NULL);
+         INSERT INTO sottovoce_layout VALUES (0);
+         ALTER TABLE server ADD COLUMN commits BIGINT NOT NULL DEFAULT 0;
+         ALTER TABLE body ALTER COLUMN bytes SET STORAGE EXTERNAL;",
+        "",
+        "ALTER TABLE anonymous_body ALTER COLUMN bytes SET STORAGE EXTERNAL;",
+        "",
+    ],
+};
 
 /// A database on a PostgreSQL server.
 pub struct Postgres {
     address: Address,
-    patience: Duration,
+    reconnect_timeout: Duration,
     writer: Mutex<Writer>,
-    reader: Mutex<Option<Lane>>,
+    reader: Mutex<Option<Session>>,
 }
 
-/// The session that holds the lock, and what it has done.
+/// The session that holds the lock, and its progress.
 struct Writer {
-    lane: Option<Lane>,
+    session: Option<Session>,
     /// Process of the session on the database server.
     process: i32,
-    /// Commits that were made, as the database counts them.
+    /// Commits made, as counted by the database.
     commits: i64,
 }
 
@@ -48,261 +66,214 @@ impl std::fmt::Debug for Postgres {
     }
 }
 
-/// How an attempt to commit ended that did not succeed.
-enum Ended {
+/// Why an attempt to commit failed.
+enum CommitError {
     /// Nothing was changed.
-    Undone(String, Fault),
-    /// The connection was lost before the end was asked for: nothing was or will be changed.
+    Undone(String, SqlError),
+    /// The connection was lost before the commit was requested: nothing was or will be changed.
     Broken,
     /// The connection was lost after that.
     Unknown,
 }
 
 impl Postgres {
-    /// Opens the database at a URL and makes its tables if they are not there.
+    /// Opens the database at a URL and creates its tables if they do not exist.
     ///
     /// # Errors
-    /// If it cannot be used, is newer than this program or is in use.
+    /// If it cannot be opened, is newer than this program or is in use.
     pub fn open(url: &str) -> Result<Self, StorageError> {
         let address = Address::parse(url)?;
-        let told = |fault| StorageError::from_fault(format!("{}: opening", address.name), fault);
-        let mut lane = session(&address).map_err(told)?;
-        let until = Instant::now() + GRACE;
-        while !try_lock(&mut lane).map_err(told)? {
+        let opening = |error: SqlError| MigrationError::from(error).of(&address.name);
+        let mut session = connect(&address).map_err(opening)?;
+        let until = Instant::now() + LOCK_TIMEOUT;
+        while !try_lock(&mut session).map_err(opening)? {
             if Instant::now() > until {
                 return Err(StorageError::InUse { what: address.name });
             }
-            sleep(PAUSE);
+            sleep(RETRY_INTERVAL);
         }
-        match layout::prepare(&mut lane.client).map_err(told)? {
-            layout::Found::Present => {}
-            layout::Found::Newer { found, known } => {
-                return Err(StorageError::Newer { what: address.name, found, known });
+        migrate(&mut session).map_err(|error| error.of(&address.name))?;
+        let writer = Mutex::new(Writer::new(session).map_err(opening)?);
+        Ok(Self { address, reconnect_timeout: RECONNECT_TIMEOUT, writer, reader: Mutex::new(None) })
+    }
+
+    /// Sets how long a commit waits for a lost connection to come back.
+    #[must_use]
+    pub fn with_reconnect_timeout(self, reconnect_timeout: Duration) -> Self {
+        Self { reconnect_timeout, ..self }
+    }
+
+    /// Acquires the lock on a new connection.
+    fn reconnect(&self, writer: &mut Writer) -> Result<(), SqlError> {
+        let until = Instant::now() + self.reconnect_timeout;
+        loop {
+            match self.try_reconnect(writer) {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > until => return Err(error),
+                Err(_) => sleep(RETRY_INTERVAL),
             }
         }
-        let (process, commits) = standing(&mut lane).map_err(told)?;
-        let writer = Mutex::new(Writer { lane: Some(lane), process, commits });
-        Ok(Self { address, patience: PATIENCE, writer, reader: Mutex::new(None) })
     }
 
-    /// The same, with another time for which a lost connection is tried to be had again before a commit fails.
-    #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
-    }
-
-    fn told(&self, what: &str, fault: Fault) -> StorageError {
-        StorageError::from_fault(format!("{}: {what}", self.address.name), fault)
-    }
-
-    /// Runs something that only reads, in one transaction, with a new connection if the last one is gone.
-    fn read<E: From<Fault>>(&self, work: &mut dyn FnMut(&mut Lane) -> Result<(), E>) -> Result<(), E> {
-        let mut reader = held(&self.reader);
-        let begun = reader.as_mut().is_some_and(|lane| begin_reading(lane).is_ok());
-        if !begun {
-            let mut lane = session(&self.address)?;
-            begin_reading(&mut lane)?;
-            *reader = Some(lane);
+    /// Ends the lost session if the database server has not noticed yet.
+    fn try_reconnect(&self, writer: &mut Writer) -> Result<(), SqlError> {
+        let mut session = connect(&self.address)?;
+        if !try_lock(&mut session)? {
+            // Only a session that holds our lock is ended: its process number may belong to another one by now.
+            let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+                       WHERE locktype = 'advisory' AND granted AND pid = $1
+                       AND ((classid::BIGINT << 32) | objid::BIGINT) = hashtextextended('sottovoce in ' || current_schema(), 0)";
+            session.client.query(end, &[&writer.process]).map_err(sql_error)?;
+            return Err(SqlError::Failed("another session holds the lock".into()));
         }
-        let Some(lane) = reader.as_mut() else { return Ok(()) };
-        let result = work(lane);
-        if lane.client.batch_execute("ROLLBACK").is_err() {
+        *writer = Writer::new(session)?;
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn new(mut session: Session) -> Result<Self, SqlError> {
+        let row = session.client.query_one("SELECT pg_backend_pid(), commits FROM server", &[]);
+        let row = row.map_err(sql_error)?;
+        let (process, commits) = (row.try_get(0).map_err(sql_error)?, row.try_get(1).map_err(sql_error)?);
+        Ok(Self { session: Some(session), process, commits })
+    }
+
+    fn try_commit(&mut self, changes: &[Change]) -> Result<(), CommitError> {
+        let Some(session) = self.session.as_mut() else { return Err(CommitError::Broken) };
+        let error = match apply(session, self.commits, changes) {
+            Ok(()) => match session.client.batch_execute("COMMIT").map_err(sql_error) {
+                Ok(()) => {
+                    self.commits += 1;
+                    return Ok(());
+                }
+                Err(SqlError::ConnectionLost(_)) => CommitError::Unknown,
+                Err(error) => CommitError::Undone("storing".into(), error),
+            },
+            Err((_, SqlError::ConnectionLost(_))) => CommitError::Broken,
+            Err((what, error)) => CommitError::Undone(what, error),
+        };
+        let usable = matches!(error, CommitError::Undone(..)) && session.client.batch_execute("ROLLBACK").is_ok();
+        if !usable {
+            self.session = None;
+        }
+        Err(error)
+    }
+}
+
+/// A panic in a visitor leaves the connection usable: the next transaction starts with a rollback.
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A new connection. Commits are durable even if the database server's default is not to wait, and keep-alives end the session of
+/// a machine that has vanished, so that it does not hold the lock for hours.
+fn connect(address: &Address) -> Result<Session, SqlError> {
+    let mut client = address.connect().map_err(sql_error)?;
+    let settings = "SELECT set_config('synchronous_commit', 'on', false)
+                        WHERE current_setting('synchronous_commit') = 'off';
+                    SET idle_in_transaction_session_timeout = 0;
+                    SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4";
+    client.batch_execute(settings).map_err(sql_error)?;
+    Ok(Session::new(client))
+}
+
+fn begin_reading(session: &mut Session) -> Result<(), SqlError> {
+    let begin = "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    session.client.batch_execute(begin).map_err(sql_error)
+}
+
+fn try_lock(session: &mut Session) -> Result<bool, SqlError> {
+    let lock = "SELECT pg_try_advisory_lock(hashtextextended('sottovoce in ' || current_schema(), 0))";
+    let row = session.client.query_one(lock, &[]).map_err(sql_error)?;
+    let locked: Option<bool> = row.try_get(0).map_err(sql_error)?;
+    locked.ok_or_else(|| SqlError::Failed("search_path names no schema that exists".into()))
+}
+
+/// Creates the tables of an empty schema or migrates an older one, in one transaction.
+fn migrate(session: &mut Session) -> Result<(), MigrationError> {
+    session.client.batch_execute("BEGIN").map_err(sql_error)?;
+    let sql: &mut dyn Sql = session;
+    let exists = "SELECT (to_regclass('sottovoce_layout') IS NOT NULL)::INT::BIGINT";
+    let found = match sql.integer(exists, &[])? {
+        Some(1) => sql.integer("SELECT layout FROM sottovoce_layout", &[])?.unwrap_or(0),
+        _ => 0,
+    };
+    let found = u32::try_from(found).unwrap_or(u32::MAX);
+    let newest =
+        schema::migrate(found, &DIALECT.migrations(), |text| session.client.batch_execute(text).map_err(sql_error))?;
+    let sql: &mut dyn Sql = session;
+    if found == 0 {
+        schema::initialise(sql)?;
+    }
+    if found < newest {
+        sql.execute("UPDATE sottovoce_layout SET layout = $1", &[newest.into()])?;
+    }
+    Ok(session.client.batch_execute("COMMIT").map_err(sql_error)?)
+}
+
+/// A transaction up to its commit.
+fn apply(session: &mut Session, commits: i64, changes: &[Change]) -> Result<(), (String, SqlError)> {
+    let storing = |error| ("storing".to_owned(), error);
+    session.client.batch_execute("BEGIN").map_err(sql_error).map_err(storing)?;
+    let sql: &mut dyn Sql = session;
+    changes::apply(sql, changes)?;
+    let count = "UPDATE server SET commits = $1 + 1 WHERE commits = $1";
+    match sql.execute(count, &[commits.into()]).map_err(storing)? {
+        1 => Ok(()),
+        _ => Err(storing(SqlError::Failed("another program has changed the database".into()))),
+    }
+}
+
+impl Database for Postgres {
+    fn name(&self) -> &str {
+        &self.address.name
+    }
+
+    /// Reconnects if the last connection was lost.
+    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError> {
+        let mut reader = locked(&self.reader);
+        if !reader.as_mut().is_some_and(|session| begin_reading(session).is_ok()) {
+            let session = reader.insert(connect(&self.address)?);
+            begin_reading(session)?;
+        }
+        let Some(session) = reader.as_mut() else { return Ok(()) };
+        let result = work(session);
+        if session.client.batch_execute("ROLLBACK").is_err() {
             *reader = None;
         }
         result
     }
 
-    fn read_one<T>(
-        &self,
-        what: &str,
-        read: impl Fn(&mut Lane) -> Result<T, Fault>,
-    ) -> Result<T, StorageError> {
-        let mut found = None;
-        let result = self.read(&mut |lane| -> Result<(), Fault> {
-            found = Some(read(lane)?);
-            Ok(())
-        });
-        let nothing = || Fault::Failed("nothing was read".into());
-        result.and_then(|()| found.ok_or_else(nothing)).map_err(|fault| self.told(what, fault))
-    }
-
-    /// Has the lock again on a new connection. The lost session is ended if the database server has not noticed yet.
-    fn regain(&self, writer: &mut Writer) -> Result<(), Fault> {
-        let until = Instant::now() + self.patience;
-        loop {
-            match self.try_regain(writer) {
-                Ok(()) => return Ok(()),
-                Err(fault) if Instant::now() > until => return Err(fault),
-                Err(_) => sleep(PAUSE),
-            }
-        }
-    }
-
-    fn try_regain(&self, writer: &mut Writer) -> Result<(), Fault> {
-        let mut lane = session(&self.address)?;
-        if !try_lock(&mut lane)? {
-            // Only a session that holds our lock is ended, lest its number stands for another one by now.
-            let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks
-                       WHERE locktype = 'advisory' AND granted AND pid = $1
-                       AND ((classid::BIGINT << 32) | objid::BIGINT) = hashtextextended('sottovoce in ' || current_schema(), 0)";
-            lane.client.query(end, &[&writer.process]).map_err(fault)?;
-            return Err(Fault::Failed("another session holds the lock".into()));
-        }
-        let (process, commits) = standing(&mut lane)?;
-        *writer = Writer { lane: Some(lane), process, commits };
-        Ok(())
-    }
-
-    /// One attempt; how it ended if it did not succeed.
-    fn attempt(writer: &mut Writer, changes: &[Change]) -> Result<(), Ended> {
-        let Some(lane) = writer.lane.as_mut() else { return Err(Ended::Broken) };
-        let made = make(lane, writer.commits, changes);
-        let ended = match made {
-            Ok(()) => match lane.client.batch_execute("COMMIT").map_err(fault) {
-                Ok(()) => {
-                    writer.commits += 1;
-                    return Ok(());
-                }
-                Err(Fault::Lost(_)) => Ended::Unknown,
-                Err(fault) => Ended::Undone("storing".into(), fault),
-            },
-            Err((_, Fault::Lost(_))) => Ended::Broken,
-            Err((what, fault)) => Ended::Undone(what, fault),
-        };
-        let usable = matches!(ended, Ended::Undone(..)) && lane.client.batch_execute("ROLLBACK").is_ok();
-        if !usable {
-            writer.lane = None;
-        }
-        Err(ended)
-    }
-}
-
-/// A panic in a visitor leaves a connection as good as it was: the next transaction begins with the end of the last.
-fn held<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A new connection. Commits are durable even where the database server's default is not to wait for that, and a machine of
-/// ours that is gone without a word does not hold the lock for hours.
-fn session(address: &Address) -> Result<Lane, Fault> {
-    let mut client = address.connect().map_err(fault)?;
-    let settings = "SELECT set_config('synchronous_commit', 'on', false)
-                        WHERE current_setting('synchronous_commit') = 'off';
-                    SET idle_in_transaction_session_timeout = 0;
-                    SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4";
-    client.batch_execute(settings).map_err(fault)?;
-    Ok(Lane::new(client))
-}
-
-fn begin_reading(lane: &mut Lane) -> Result<(), Fault> {
-    lane.client.batch_execute("ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").map_err(fault)
-}
-
-fn try_lock(lane: &mut Lane) -> Result<bool, Fault> {
-    let lock = "SELECT pg_try_advisory_lock(hashtextextended('sottovoce in ' || current_schema(), 0))";
-    let row = lane.client.query_one(lock, &[]).map_err(fault)?;
-    let locked: Option<bool> = row.try_get(0).map_err(fault)?;
-    locked.ok_or_else(|| Fault::Failed("search_path names no schema that exists".into()))
-}
-
-/// The session's process, and the number of commits.
-fn standing(lane: &mut Lane) -> Result<(i32, i64), Fault> {
-    let row = lane.client.query_one("SELECT pg_backend_pid(), commits FROM server", &[]).map_err(fault)?;
-    Ok((row.try_get(0).map_err(fault)?, row.try_get(1).map_err(fault)?))
-}
-
-/// All but the end of a commit.
-fn make(lane: &mut Lane, commits: i64, changes: &[Change]) -> Result<(), (String, Fault)> {
-    let storing = |fault| ("storing".to_owned(), fault);
-    lane.client.batch_execute("BEGIN").map_err(fault).map_err(storing)?;
-    changes::apply(lane, changes)?;
-    let count = "UPDATE server SET commits = $1 + 1 WHERE commits = $1";
-    match lane.execute(count, &[Value::Int(commits)]).map_err(storing)? {
-        1 => Ok(()),
-        _ => Err(storing(Fault::Failed("somebody else has changed the database".into()))),
-    }
-}
-
-impl Storage for Postgres {
-    fn load(&self) -> Result<Stored, StorageError> {
-        self.read_one("loading", reading::load)
-    }
-
-    fn secret(&self) -> Result<Hash, StorageError> {
-        self.read_one("reading the secret", reading::secret)
-    }
-
-    fn commit(&self, changes: &[Change]) -> Result<(), StorageError> {
-        let mut writer = held(&self.writer);
-        let before = writer.commits;
+    fn write(&self, changes: &[Change]) -> Result<(), StorageError> {
+        let mut writer = locked(&self.writer);
+        let (before, name) = (writer.commits, &self.address.name);
+        let uncertain = || StorageError::Uncertain { what: format!("{name}: storing") };
+        let failed = |what: &str, error| StorageError::from_sql(format!("{name}: {what}"), error);
         let mut unknown = false;
-        // A connection may have been lost long ago: the first attempt finds out, the second is on a new one.
+        // A connection may have been lost long ago: the first attempt notices, the second has a new one.
         for _ in 0..3 {
-            if writer.lane.is_none() {
-                let what = || format!("{}: storing", self.address.name);
-                self.regain(&mut writer).map_err(|fault| match unknown {
-                    true => StorageError::Uncertain { what: what() },
-                    false => StorageError::from_fault(what(), fault),
-                })?;
+            if writer.session.is_none() {
+                let reconnected = self.reconnect(&mut writer);
+                reconnected.map_err(|error| if unknown { uncertain() } else { failed("storing", error) })?;
                 match (writer.commits - before, unknown) {
                     (0, _) => {}
                     (1, true) => return Ok(()),
                     _ => {
-                        // What memory holds is not what is stored; only a new start can help.
-                        (writer.lane, writer.commits) = (None, before);
-                        return Err(StorageError::Uncertain { what: what() });
+                        // Memory and database have diverged; only a restart can help.
+                        (writer.session, writer.commits) = (None, before);
+                        return Err(uncertain());
                     }
                 }
             }
-            match Self::attempt(&mut writer, changes) {
+            match writer.try_commit(changes) {
                 Ok(()) => return Ok(()),
-                Err(Ended::Undone(what, fault)) => return Err(self.told(&what, fault)),
-                Err(Ended::Broken) => unknown = false,
-                Err(Ended::Unknown) => unknown = true,
+                Err(CommitError::Undone(what, error)) => return Err(failed(&what, error)),
+                Err(CommitError::Broken) => unknown = false,
+                Err(CommitError::Unknown) => unknown = true,
             }
         }
-        let reason = "the connection is lost again and again".to_owned();
-        match unknown {
-            true => Err(StorageError::Uncertain { what: self.address.name.clone() }),
-            false => Err(self.told("storing", Fault::Failed(reason))),
-        }
-    }
-
-    fn updates(&self, federation: u64, round: u64, visit: &mut Visit<'_>) -> Result<(), StorageError> {
-        let result = self.read(&mut |lane| reading::updates(lane, federation, round, visit));
-        result.map_err(|stop| match stop {
-            reading::Stop::Fault(fault) => {
-                self.told(&format!("updates of round {round} of federation {federation}"), fault)
-            }
-            reading::Stop::Visitor(error) => error,
-        })
-    }
-
-    fn anonymous_updates(
-        &self,
-        federation: u64,
-        round: u64,
-        visit: &mut VisitAnonymous<'_>,
-    ) -> Result<(), StorageError> {
-        let result = self.read(&mut |lane| reading::anonymous_updates(lane, federation, round, visit));
-        result.map_err(|stop| match stop {
-            reading::Stop::Fault(fault) => {
-                self.told(&format!("updates of round {round} of federation {federation}"), fault)
-            }
-            reading::Stop::Visitor(error) => error,
-        })
-    }
-
-    fn rounds(
-        &self,
-        federation: u64,
-        before: Option<u64>,
-        most: usize,
-    ) -> Result<Vec<RoundRecord>, StorageError> {
-        self.read_one("reading rounds", |lane| reading::rounds(lane, federation, before, most))
-    }
-
-    fn ping(&self) -> Result<(), StorageError> {
-        self.read_one("asking", |lane| reading::secret(lane).map(drop))
+        let lost = || SqlError::Failed("the connection is lost again and again".to_owned());
+        Err(if unknown { uncertain() } else { failed("storing", lost()) })
     }
 }

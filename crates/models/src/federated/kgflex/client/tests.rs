@@ -13,7 +13,7 @@ fn device(facts: &Arc<Facts>, triples: usize) -> Client {
         most: [4, 3],
         negatives: 1,
         triples,
-        rate: 0.07,
+        learning_rate: 0.07,
         regularisation: Regularisation { personal: 0.02, shared: 0.01 },
         init_deviation: 0.5,
     }
@@ -59,7 +59,7 @@ mod thesis {
         own.sort_unstable();
         own.dedup();
         assert_eq!(own, [LOCATION, AMSTERDAM, PARK, MUSEUM]);
-        // 6.3: weights against Piazza Navona and Central Park; those that tell nothing are not kept.
+        // 6.3: weights against Piazza Navona and Central Park; features without information gain are not selected.
         let device = device(&facts, 1);
         let mut scratch = device.scratch(5);
         scratch.choice.weigh(&facts, &pink, &[NAVONA, CENTRAL_PARK], [100, 100]);
@@ -81,7 +81,7 @@ mod thesis {
         let expected = 0.311_278_12 * (p[0] * g[0] + p[1] * g[1] + p[2] * g[2] + 0.25);
         assert!((scores[CAPITOLINE as usize] - expected).abs() < 1e-6, "{scores:?} {expected}");
         assert_eq!((scores[NAVONA as usize], scores[CENTRAL_PARK as usize]), (0.0, 0.0));
-        let reasons = device.reasons(&shared, &own, &pink, CAPITOLINE);
+        let reasons = device.explain(&shared, &own, &pink, CAPITOLINE);
         assert_eq!(reasons, [Reason { because: Because::Fact(MUSEUM), weight: scores[CAPITOLINE as usize] }]);
     }
 }
@@ -152,13 +152,13 @@ fn started(device: &Client, rng: &mut Rng) -> Parameters {
 
 proptest! {
     #[test]
-    fn a_round_is_the_thesiss((facts, history) in world(), triples in 1usize..40, seed in 0u64..10_000) {
+    fn a_round_follows_the_thesis((facts, history) in world(), triples in 1usize..40, seed in 0u64..10_000) {
         let mut rng = Rng::new(seed);
         let device = device(&facts, triples);
         let shared = started(&device, &mut rng);
         let mut own = vec![0.0; device.private_values()];
         let mut scratch = device.scratch(facts.items());
-        // What is chosen stays from round to round.
+        // The selection stays from round to round.
         for round in 0..2 {
             let mut before = own.clone();
             let mut trained = Trained::new(&shared.layout());
@@ -169,7 +169,7 @@ proptest! {
                 prop_assert!(trained.update().rows() == 0 && own == before);
                 continue;
             }
-            device.decide(&mut before, &history, &mut scratch, &mut choosing);
+            device.select_features(&mut before, &history, &mut scratch, &mut choosing);
             if round == 1 {
                 prop_assert!(private::is_for(&before, private::marks(&facts, &history)));
             }
@@ -177,12 +177,12 @@ proptest! {
             prop_assert!(scratch.triples.iter().all(|[i, j]| history.contains(i) && !history.contains(j)));
             let literal = Literal { device: &device, table: &shared.tables()[0], own: &before };
             let (rows, personal) = literal.sums(&scratch.triples);
-            let mut proposed = vec![[0.0f32; FACTORS + 1]; facts.features()];
+            let mut sent = vec![[0.0f32; FACTORS + 1]; facts.features()];
             for ((feature, values), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
-                proposed[feature].copy_from_slice(values);
+                sent[feature].copy_from_slice(values);
                 prop_assert_eq!(*mark, RowOrigin::Consumed);
             }
-            for (found, expected) in proposed.iter().flatten().zip(rows.iter().flatten()) {
+            for (found, expected) in sent.iter().flatten().zip(rows.iter().flatten()) {
                 prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} {expected}");
             }
             for (slot, sums) in personal.iter().enumerate() {
@@ -196,13 +196,13 @@ proptest! {
     }
 
     #[test]
-    fn scores_and_reasons_are_the_equations((facts, history) in world(), seed in 0u64..10_000) {
+    fn scores_and_reasons_follow_the_equations((facts, history) in world(), seed in 0u64..10_000) {
         let mut rng = Rng::new(seed);
         let device = device(&facts, 1);
         let shared = started(&device, &mut rng);
         let mut own = vec![0.0; device.private_values()];
         let mut scratch = device.scratch(facts.items());
-        let decided = !history.is_empty() && device.decide(&mut own, &history, &mut scratch, &mut rng);
+        let selected = !history.is_empty() && device.select_features(&mut own, &history, &mut scratch, &mut rng);
         let mut scores = vec![f32::NAN; facts.items()];
         device.score(&shared, &own, &history, &mut scores);
         let literal = Literal { device: &device, table: &shared.tables()[0], own: &own };
@@ -210,10 +210,10 @@ proptest! {
             let biases = facts.of(item as usize).iter().map(|f| f64::from(shared.tables()[0].row(f as usize)[FACTORS]));
             let biases: Vec<f64> = biases.collect();
             let general = biases.iter().sum::<f64>() / biases.len().max(1) as f64;
-            let expected = if decided { literal.score(item) } else { general };
+            let expected = if selected { literal.score(item) } else { general };
             prop_assert!((f64::from(score) - expected).abs() < 1e-4, "{score} {expected}");
-            let told: f32 = device.reasons(&shared, &own, &history, item).iter().map(|reason| reason.weight).sum();
-            prop_assert!((told - score).abs() < 1e-4, "{told} {score}");
+            let sum: f32 = device.explain(&shared, &own, &history, item).iter().map(|reason| reason.weight).sum();
+            prop_assert!((sum - score).abs() < 1e-4, "{sum} {score}");
         }
     }
 
@@ -238,7 +238,7 @@ proptest! {
 }
 
 #[test]
-fn who_has_nothing_everything_or_nothing_telling_changes_nothing() {
+fn users_without_informative_features_change_nothing() {
     let facts = Arc::new(Facts::of_lists(&[("everywhere", 1)], &[vec![0], vec![0], vec![0], vec![0]]));
     let device = device(&facts, 5);
     let shared = started(&device, &mut Rng::new(1));
@@ -253,32 +253,24 @@ fn who_has_nothing_everything_or_nothing_telling_changes_nothing() {
 }
 
 #[test]
-fn a_history_that_grows_is_chosen_for_anew() {
+fn features_are_selected_again_when_the_history_grows() {
     let names: Vec<(&str, u8)> = vec![("f", 1); 6];
     let items: Vec<Vec<u32>> = (0..12).map(|item| vec![item % 6]).collect();
     let facts = Arc::new(Facts::of_lists(&names, &items));
     let device = device(&facts, 1);
     let (mut own, mut scratch) = (vec![0.0; device.private_values()], device.scratch(12));
     let chosen = |own: &[f32]| private::slots(own, FACTORS, 6).map(|slot| slot.feature).collect::<Vec<_>>();
-    assert!(device.decide(&mut own, &[0], &mut scratch, &mut Rng::new(1)));
+    assert!(device.select_features(&mut own, &[0], &mut scratch, &mut Rng::new(1)));
     assert_eq!(chosen(&own), [0]);
     let before = own.clone();
-    assert!(device.decide(&mut own, &[0], &mut scratch, &mut Rng::new(2)));
+    assert!(device.select_features(&mut own, &[0], &mut scratch, &mut Rng::new(2)));
     assert_eq!(own, before);
-    assert!(device.decide(&mut own, &[0, 6, 7], &mut scratch, &mut Rng::new(4)));
+    assert!(device.select_features(&mut own, &[0, 6, 7], &mut scratch, &mut Rng::new(4)));
     assert!(chosen(&own).contains(&0) && chosen(&own).contains(&1), "{:?}", chosen(&own));
     assert_eq!(private::vector(&own, FACTORS, 0), private::vector(&before, FACTORS, 0));
 }
 
 #[test]
-fn specs_come_back_and_need_facts() {
-    let facts = Arc::new(Facts::of_lists(&[("f", 1), ("g", 2)], &[vec![0], vec![1]]));
-    let device = device(&facts, 9);
-    assert_eq!(Client::from_spec(&device.spec(), Some(&facts)).unwrap(), device);
-    let error = Client::from_spec(&device.spec(), None).unwrap_err().to_string();
-    assert!(error.starts_with("kgflex goes by facts about items, and the catalog has none"), "{error}");
-    let mut wrong = device.spec();
-    wrong.settings.insert("one_hop".into(), "70000".into());
-    assert!(Client::from_spec(&wrong, Some(&facts)).unwrap_err().to_string().contains("one_hop"));
+fn information_gain_of_nothing_is_0() {
     assert_eq!(information_gain([0, 0], [0, 0]), 0.0);
 }

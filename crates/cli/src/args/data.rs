@@ -1,0 +1,234 @@
+//! `data`, and the options of all commands that read a data set.
+
+use super::Common;
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use sottovoce_data::{Cleaning, Columns, Format, GraphConfig, LoadOptions, Repeats, Split};
+use std::path::PathBuf;
+
+/// `data`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Data {
+    /// Show statistics of a data set: sizes, density, popularity, history lengths, fingerprint
+    #[command(after_help = "Examples:\n  sottovoce data describe ml-1m --data-dir ~/data\n  \
+        sottovoce data describe ratings.csv.gz --columns user=0,item=1,rating=2 --json\n  \
+        sottovoce data describe synth:town --graph town")]
+    Describe {
+        #[command(flatten)]
+        source: Source,
+        #[command(flatten)]
+        graph: GraphArgs,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
+    },
+    /// Convert a data set to TSV, Parquet or a history file (by the extension of OUT; .gz and .zst compress)
+    #[command(after_help = "Examples:\n  sottovoce data convert ml-1m ml-1m.parquet\n  \
+        sottovoce data convert ml-latest/ratings.csv out.tsv.gz --threshold 3 --k-core 10\n  \
+        sottovoce data convert synth:town:users=10000000 town.histories\n\n\
+        A history file has the items of each user and nothing else; `train --stream` trains on it without loading it into \
+        memory.")]
+    Convert {
+        #[command(flatten)]
+        source: Source,
+        /// File to write
+        #[arg(value_name = "OUT")]
+        out: PathBuf,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
+    },
+    /// Generate a synthetic town: check-ins, places, knowledge graph, pages, page views, residents
+    #[command(after_help = "Example:\n  sottovoce data synth town:users=100000:seed=3 --out town")]
+    Synth {
+        /// The town and its parameters: town:users=N:seed=N
+        #[arg(value_name = "TOWN", default_value = "town")]
+        town: String,
+        /// Folder to write
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+    /// Extract the history of one user, as `device enrol` reads it: items and, where known, timestamps
+    #[command(after_help = "Example:\n  sottovoce data history ml-100k --user 196 --out 196.tsv")]
+    History {
+        #[command(flatten)]
+        source: Source,
+        /// The user's id in the data set
+        #[arg(long, value_name = "USER")]
+        user: String,
+        /// File to write [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
+    },
+    /// Split a data set into training, validation and test parts
+    #[command(after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
+        --validation temporal:0.8 --out parts")]
+    Split {
+        #[command(flatten)]
+        source: Source,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
+        #[command(flatten)]
+        split: SplitArgs,
+        /// Folder to write
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Format of the parts
+        #[arg(long, value_enum, default_value_t = FileKind::Tsv)]
+        to: FileKind,
+    },
+}
+
+/// Formats that can be written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FileKind {
+    /// Tab-separated text with a header
+    Tsv,
+    /// Parquet
+    Parquet,
+}
+
+/// The data set, for commands that take DATA first.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Source {
+    /// A file, a folder, a bare name, or synth:town[:users=N]
+    #[arg(value_name = "DATA")]
+    pub(crate) data: String,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+/// How a data set is read, cleaned and split.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Preparing {
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
+    #[command(flatten)]
+    pub(crate) cleaning: CleaningArgs,
+    #[command(flatten)]
+    pub(crate) split: SplitArgs,
+}
+
+/// How a file is read.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct Reading {
+    /// Input format [default: detected from the content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// Columns by number from 0 or by name: user=0,item=2,rating=stars,timestamp=when
+    #[arg(long, value_name = "MAP")]
+    pub(crate) columns: Option<Columns>,
+    /// Skip malformed lines and report their number, instead of stopping at the first
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+}
+
+impl Reading {
+    /// Options for the loader, with a knowledge graph if one is given.
+    pub(crate) fn options(&self, graph: Option<&GraphArgs>, common: &Common) -> LoadOptions {
+        LoadOptions {
+            format: self.format,
+            columns: self.columns.clone(),
+            skip_bad: self.skip_bad,
+            data_dir: common.data_dir.clone(),
+            graph: graph.and_then(GraphArgs::plan),
+        }
+    }
+}
+
+/// A knowledge graph about the items.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Knowledge graph")]
+pub(crate) struct GraphArgs {
+    /// Files of the knowledge graph (.nt, .ttl, or tables of triples, features, predicates or a mapping from items to
+    /// entities), or `categories`, or `town`; prefix mapping=, triples=, features= or predicates= where the kind of a file is
+    /// not detected
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) graph: Vec<String>,
+    /// Maximum number of hops from an item
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "graph", value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub(crate) graph_hops: u8,
+    /// Drop features of fewer items
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "graph")]
+    pub(crate) graph_least_items: usize,
+    /// Drop features with this predicate, instead of the default ones; repeatable
+    #[arg(long, value_name = "PREDICATE", action = ArgAction::Append, requires = "graph")]
+    pub(crate) graph_drop: Vec<String>,
+    /// Follow triples from object to subject as well
+    #[arg(long, requires = "graph")]
+    pub(crate) graph_inverse: bool,
+    /// IRI prefix that makes an item's id its entity, where there is no mapping
+    #[arg(long, value_name = "IRI", default_value = "", hide_default_value = true, requires = "graph")]
+    pub(crate) graph_base: String,
+    /// Read the graph before cleaning: features are counted over all items, and items without features are dropped
+    #[arg(long, requires = "graph")]
+    pub(crate) graph_first: bool,
+}
+
+impl GraphArgs {
+    /// Options for the loader; `None` if no graph is given.
+    pub(crate) fn plan(&self) -> Option<GraphConfig> {
+        let default = GraphConfig::default();
+        (!self.graph.is_empty()).then(|| GraphConfig {
+            sources: self.graph.clone(),
+            hops: self.graph_hops,
+            least_items: self.graph_least_items,
+            drop: if self.graph_drop.is_empty() { default.drop } else { self.graph_drop.clone() },
+            inverse: self.graph_inverse,
+            base: self.graph_base.clone(),
+            first: self.graph_first,
+        })
+    }
+}
+
+/// Which interactions are kept.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Cleaning")]
+pub(crate) struct CleaningArgs {
+    /// Keep users with at least N interactions ("more than 20" is 21)
+    #[arg(long, value_name = "N")]
+    pub(crate) min_interactions: Option<usize>,
+    /// Keep users and items with at least N interactions each, repeated until nothing changes
+    #[arg(long, value_name = "N")]
+    pub(crate) k_core: Option<usize>,
+    /// Keep ratings of at least R
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    pub(crate) threshold: Option<f32>,
+    /// Keep repeated (user, item) pairs instead of the earliest only
+    #[arg(long)]
+    pub(crate) keep_repeats: bool,
+}
+
+impl CleaningArgs {
+    /// Whether no option was given.
+    pub(crate) fn is_default(&self) -> bool {
+        self.min_interactions.is_none() && self.k_core.is_none() && self.threshold.is_none() && !self.keep_repeats
+    }
+
+    /// Options for the data crate.
+    pub(crate) fn cleaning(&self) -> Cleaning {
+        Cleaning {
+            threshold: self.threshold,
+            repeats: if self.keep_repeats { Repeats::Keep } else { Repeats::Once },
+            k_core: self.k_core,
+            min_interactions: self.min_interactions,
+        }
+    }
+}
+
+/// How each history is split.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "SplitConfig")]
+pub(crate) struct SplitArgs {
+    /// temporal:FRACTION, random:FRACTION or last [default: temporal:0.8, or random:0.8 without timestamps]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) split: Option<Split>,
+    /// Hold a validation part out of the training part in the same way
+    #[arg(long, value_name = "HOW")]
+    pub(crate) validation: Option<Split>,
+    /// Ignore held-out ratings below R
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    pub(crate) relevant: Option<f32>,
+}

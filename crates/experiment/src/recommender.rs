@@ -1,0 +1,258 @@
+//! Trains and evaluates recommenders.
+
+use crate::cache::Cache;
+use crate::engine::{Progress, Trials};
+use crate::feature_retention::{Retention, retention};
+use crate::file::{DataSet, InteractionData};
+use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
+use crate::plan::{RecommenderTraining, Stage, Training, Trial};
+use crate::prepare::{PrepareError, load_clean};
+use crate::training::{Context, Evaluations, ModelPlan, evaluate, train};
+use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
+use sottovoce_core::{Catalog, Histories};
+use sottovoce_data::{CleaningReport, DataSplit, Description, LoadOptions, SplitConfig, describe, split_with};
+use sottovoce_evaluate::{EvaluationInput, report};
+use sottovoce_federation::Recorder;
+use sottovoce_models::{Flow, ModelError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Users whose histories the attacks of a trial reconstruct: enough for a figure, few enough to cost nearly nothing.
+const ATTACKED: usize = 100;
+
+/// Trains and evaluates recommenders, on data sets that are loaded once.
+pub struct Recommenders {
+    load: LoadOptions,
+    peak_rss_bytes: fn() -> Option<u64>,
+    sets: Cache<Prepared>,
+}
+
+/// A data set, split for each stage.
+struct Prepared {
+    /// Training and test part.
+    whole: DataSplit,
+    /// The training part split again, for stages that need a validation part.
+    with_validation: DataSplit,
+    description: Description,
+    cleaned: CleaningReport,
+    seconds: f64,
+}
+
+impl Recommenders {
+    /// Reads data as `load` says; `peak_rss_bytes` measures this process.
+    pub fn new(load: LoadOptions, peak_rss_bytes: fn() -> Option<u64>) -> Self {
+        Self { load, peak_rss_bytes, sets: Cache::default() }
+    }
+
+    fn prepared<'a>(&self, data: &'a DataSet) -> Result<(&'a InteractionData, Arc<Prepared>), TrialError> {
+        let DataSet::Interactions(set) = data else { return Err(not_a_recommender()) };
+        Ok((set, self.sets.get(data, || self.prepare(set))?))
+    }
+
+    fn prepare(&self, data: &InteractionData) -> Result<Prepared, PrepareError> {
+        let started = Instant::now();
+        let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
+        let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
+        let InteractionData { split: test, relevant, split_seed: seed, .. } = *data;
+        let parts = |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, seed });
+        Ok(Prepared {
+            whole: parts(None),
+            with_validation: parts(Some(data.validation)),
+            description: describe(&dataset),
+            cleaned,
+            seconds: started.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+impl Prepared {
+    /// The histories a stage trains on, and the input of its evaluation.
+    fn stage(&self, stage: Stage) -> (&Histories, EvaluationInput<'_>) {
+        let parts = if stage == Stage::Test { &self.whole } else { &self.with_validation };
+        let validation = self.with_validation.validation.as_ref().unwrap_or(&self.with_validation.test);
+        let (test, also_seen) = match stage {
+            Stage::Validation => (validation, None),
+            Stage::Test => (&parts.test, None),
+            Stage::TestWithoutRefit => (&parts.test, Some(validation)),
+        };
+        let categories = parts.catalog.categories.as_ref();
+        (&parts.train, EvaluationInput { train: &parts.train, also_seen, test, categories })
+    }
+
+    fn card(&self, data: &InteractionData) -> DataCard {
+        let about = &self.description;
+        let sizes = [
+            ("train", Some(&self.with_validation.train)),
+            ("validation", self.with_validation.validation.as_ref()),
+            ("test", Some(&self.with_validation.test)),
+        ];
+        let card = report::DataCard {
+            name: data.label.clone(),
+            source: if data.label == about.name { about.format.about().to_owned() } else { about.name.clone() },
+            users: about.users as u64,
+            items: about.items as u64,
+            interactions: about.interactions as u64,
+            span: about.first_time.zip(about.last_time),
+            fingerprint: about.fingerprint.clone(),
+            filters: self.cleaned.messages(),
+            split: split_in_words(data),
+            parts: sizes
+                .into_iter()
+                .filter_map(|(name, part)| Some((name.to_owned(), part?.interactions() as u64)))
+                .collect(),
+            facts: vec![
+                ("history, median".to_owned(), about.history.median.to_string()),
+                ("history, longest".to_owned(), about.history.max.to_string()),
+                ("held by the top 1 % of items".to_owned(), format!("{:.1} %", about.popularity.top_1_percent * 100.0)),
+                ("Gini of popularity".to_owned(), format!("{:.3}", about.popularity.gini)),
+                ("users without a test part".to_owned(), self.whole.without_test.to_string()),
+            ],
+        };
+        let train = &self.whole.train;
+        let activity = train.iter().map(|history| history.len() as u32).collect();
+        DataCard { card, popularity: train.popularity(), activity, categories: self.category_shares() }
+    }
+
+    fn category_shares(&self) -> BTreeMap<String, f64> {
+        let Some(categories) = &self.whole.catalog.categories else { return BTreeMap::new() };
+        let train = &self.whole.train;
+        let mut counts = vec![0u64; categories.names().len()];
+        for (item, count) in train.popularity().into_iter().enumerate() {
+            for &category in categories.of(item) {
+                counts[category as usize] += u64::from(count);
+            }
+        }
+        let all = train.interactions().max(1) as f64;
+        categories.names().iter().zip(counts).map(|(name, count)| (name.to_owned(), count as f64 / all)).collect()
+    }
+}
+
+impl Trials for Recommenders {
+    fn describe(&self, data: &DataSet) -> Result<DataCard, TrialError> {
+        let (set, data) = self.prepared(data)?;
+        Ok(data.card(set))
+    }
+
+    fn run(&self, trial: &Trial, progress: &Progress<'_>) -> Result<Outcome, TrialError> {
+        let Training::Recommender(training) = &trial.training else { return Err(not_a_recommender()) };
+        let (set, data) = self.prepared(&trial.data)?;
+        let (histories, question) = data.stage(training.stage);
+        let evaluations = training.curve.as_ref().map(|curve| Evaluations {
+            question,
+            metric: curve.metric,
+            every: curve.every,
+            patience: curve.patience,
+            keep_best: false,
+        });
+        let RecommenderTraining { model, settings, protocol, .. } = training;
+        let plan = ModelPlan { model, settings, seed: trial.seed, evaluations };
+        let mut interrupted = false;
+        let mut on_epoch = |epoch, epochs| {
+            let flow = (progress.report)(epoch, epochs, None);
+            interrupted |= flow == Flow::Stop;
+            flow
+        };
+        let catalog = &data.whole.catalog;
+        let witness = trial.is_final().then(|| witness(trial, model.name, histories, catalog)).flatten();
+        let context = Context {
+            users: Some(&data.whole.users),
+            catalog: Some(catalog),
+            recorder: witness.clone().map(|witness| witness as Arc<dyn Recorder>),
+            ..Context::default()
+        };
+        let trained = train(&plan, histories, &mut on_epoch, context).map_err(failure)?;
+        if interrupted {
+            return Err(TrialError::Interrupted);
+        }
+        let started = Instant::now();
+        let evaluation = evaluate(&question, protocol, trained.recommender.as_ref())
+            .map_err(|error| TrialError::Broken(error.to_string()))?;
+        let cost = Cost {
+            load_seconds: data.seconds,
+            train_seconds: trained.seconds,
+            evaluate_seconds: started.elapsed().as_secs_f64(),
+            peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
+        };
+        let main_cutoff = protocol.cutoffs.first().copied().unwrap_or(10);
+        let retained = match &catalog.facts {
+            Some(facts) if trial.is_final() && !evaluation.is_sampled() => {
+                retention(facts, histories, &evaluation.lists, main_cutoff, set.split_seed)
+            }
+            _ => Retention::default(),
+        };
+        let mut figures = figures(&trained.summary);
+        figures.extend(witness.into_iter().flat_map(|witness| attack_figures(&witness)));
+        figures.extend(retained.figures);
+        let values = Values::of(&evaluation, main_cutoff, trained.summary.updates_by_item);
+        let summary = Summary {
+            metrics: evaluation.at,
+            epochs: trained.summary.epochs,
+            triples: trained.summary.triples,
+            figures,
+            cloud: retained.cloud,
+            curve: trained.curve,
+            accuracy_curve: None,
+            cost,
+        };
+        Ok(Outcome { summary, values })
+    }
+}
+
+fn not_a_recommender() -> TrialError {
+    TrialError::Broken("not a recommender's trial".to_owned())
+}
+
+fn split_in_words(data: &InteractionData) -> String {
+    let relevant = data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
+    format!("{}, validation {}{relevant}", data.split, data.validation)
+}
+
+/// Attacks the uploads of a federated trial that counts, if the audit knows attacks on its model.
+fn witness(trial: &Trial, model: &str, train: &Histories, catalog: &Catalog) -> Option<Arc<CuriousServer>> {
+    let surface = ExposedTables::of(model, catalog.facts.as_ref()).ok()?;
+    let subjects = Subjects::draw(train, None, ATTACKED, trial.seed);
+    Some(Arc::new(CuriousServer::new(surface, subjects, View::Uploads, Vec::new())))
+}
+
+/// How far the attacks got, as figures of the trial; none if nothing was sent.
+fn attack_figures(witness: &CuriousServer) -> Vec<(String, f64)> {
+    let Ok(findings) = witness.conclude() else { return Vec::new() };
+    let Some(all) = findings.combined() else { return Vec::new() };
+    let figures = [
+        ("leak_auc", all.auc),
+        ("leak_guess_auc", all.guess_auc),
+        ("leak_precision", all.precision),
+        ("leak_guess_precision", all.guess_precision),
+        ("leak_exposed", all.exposed),
+    ];
+    figures.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// Traffic and participation of a federated training; nothing for others.
+fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
+    let (traffic, turnout) = (&summary.traffic, &summary.turnout);
+    let figures = [
+        ("bytes_down", traffic.down as f64),
+        ("bytes_up", traffic.up as f64),
+        ("tcc", traffic.vectors),
+        ("cce", traffic.vectors / summary.epochs.max(1) as f64),
+        ("rounds", turnout.rounds as f64),
+        ("unavailable", turnout.unavailable as f64),
+        ("dropped", turnout.dropped as f64),
+        ("late", turnout.late as f64),
+        ("received", turnout.received as f64),
+        ("virtual_time", turnout.seconds),
+    ];
+    let spent = summary.privacy.iter().flat_map(|spent| [("epsilon", spent.epsilon), ("delta", spent.delta)]);
+    let figures = figures.into_iter().chain(spent).filter(|(_, value)| *value > 0.0);
+    figures.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A setting that does not work is a result; anything else ends the run.
+fn failure(error: ModelError) -> TrialError {
+    match error {
+        ModelError::Diverged { .. } | ModelError::Data(_) => TrialError::Failed(error.to_string()),
+        other => TrialError::Broken(other.to_string()),
+    }
+}

@@ -1,0 +1,281 @@
+//! The tables of the report.
+
+use super::significance::Differences;
+use super::sweep::{Family, symbol};
+use super::{key_title, line, list, metric_title, rows};
+use crate::file::Experiment;
+use crate::results::{DataResults, Results, Row, Spread};
+use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
+use sottovoce_evaluate::significance::bootstrap_mean;
+use sottovoce_evaluate::{Better, Candidates, Metric, report};
+use sottovoce_models::settings::Value;
+use std::collections::BTreeMap;
+
+const ACCURACY: [Metric; 8] = [
+    Metric::Ndcg,
+    Metric::Precision,
+    Metric::Recall,
+    Metric::F1,
+    Metric::HitRate,
+    Metric::Map,
+    Metric::Mrr,
+    Metric::Auc,
+];
+const BEYOND: [Metric; 7] = [
+    Metric::ItemCoverage,
+    Metric::ItemCoverageShare,
+    Metric::Gini,
+    Metric::ShannonEntropy,
+    Metric::Aclt,
+    Metric::PopReo,
+    Metric::PopRsp,
+];
+
+/// Resamples of the confidence intervals.
+const RESAMPLES: usize = 1000;
+
+/// Accuracy at one cutoff, with tests and intervals of the metric of selection.
+pub(super) fn accuracy(experiment: &Experiment, data: &DataResults, cutoff: usize, differences: &Differences) -> Table {
+    let caption = format!("Accuracy of the top {cutoff} on {}", data.label);
+    let metric = experiment.selection.metric;
+    let table = metrics(experiment, caption, &ACCURACY, cutoff, &[data], |row, key| {
+        let mut cell = cell(row.metric(key, cutoff));
+        let tested = differences.metric;
+        if (key, cutoff) == (tested.key, tested.cutoff) {
+            if let Some((_, values)) = row.per_user(key, cutoff)
+                && let Some(range) = bootstrap_mean(&values, 0.95, RESAMPLES, experiment.seeds[0])
+            {
+                cell = cell.interval(range.low, range.high);
+            }
+            if let Some(mark) = differences.mark(&row.label) {
+                cell = cell.mark(mark);
+            }
+        }
+        cell
+    });
+    table.note(format!(
+        "Means over users with test items. 95% bootstrap intervals over users for {}.",
+        metric_title(metric)
+    ))
+}
+
+/// Metrics beyond accuracy at one cutoff.
+pub(super) fn beyond(experiment: &Experiment, data: &DataResults, cutoff: usize) -> Table {
+    let caption = format!("Diversity and popularity bias of the top {cutoff} on {}", data.label);
+    metrics(experiment, caption, &BEYOND, cutoff, &[data], |row, key| cell(row.metric(key, cutoff)))
+}
+
+/// All metrics at the other cutoffs.
+pub(super) fn other_cutoffs(experiment: &Experiment, results: &Results) -> Option<Section> {
+    let others = &experiment.protocol.cutoffs[1..];
+    let data: Vec<&DataResults> = results.data.iter().collect();
+    let keys: Vec<Metric> = ACCURACY.into_iter().chain(BEYOND).collect();
+    let table = |&cutoff: &usize| {
+        let caption = format!("Top {cutoff}");
+        metrics(experiment, caption, &keys, cutoff, &data, |row, key| cell(row.metric(key, cutoff)))
+    };
+    let section = Section::new("Other list lengths");
+    (!others.is_empty()).then(|| others.iter().map(table).fold(section, Section::table))
+}
+
+/// Every row of the sweeps: accuracy, coverage and traffic.
+pub(super) fn sweep(experiment: &Experiment, data: &DataResults, families: &[Family<'_>]) -> Table {
+    let cutoff = experiment.main_cutoff();
+    let keys = [Metric::Ndcg, Metric::Precision, Metric::Recall, Metric::F1, Metric::ItemCoverage, Metric::Gini];
+    let figures: Vec<Column> = traffic_columns()
+        .into_iter()
+        .filter(|column| families.iter().flat_map(|f| &f.rows).any(|(_, row)| row.figures.contains_key(&column.key)))
+        .collect();
+    let named = families.first().map_or("", |family| family.key);
+    let mut table = Table::new(format!("Top {cutoff} over {} on {}", symbol(named), data.label), symbol(named));
+    table =
+        keys.iter().map(|key| column(*key)).chain(figures.iter().cloned()).fold(table, Table::column).best_in_group();
+    for (family, (value, row)) in families.iter().flat_map(|f| f.rows.iter().map(move |row| (f, row))) {
+        let mut line = report::Row::new(value.to_string()).group(&family.name);
+        line = keys.iter().map(|key| cell(row.metric(*key, cutoff))).fold(line, report::Row::cell);
+        let figure = |column: &Column| Cell::maybe(row.figures.get(&column.key).map(|spread| spread.mean));
+        table = table.row(figures.iter().map(figure).fold(line, report::Row::cell));
+    }
+    table.note("TCC counts vectors, as in the papers; bytes are as encoded, over all devices and all of training.")
+}
+
+fn traffic_columns() -> [Column; 4] {
+    [
+        Column::new("epochs", "Epochs").format(Format::Integer),
+        Column::new("tcc", "TCC").format(Format::Si).help("Vectors sent both ways in all of training."),
+        Column::new("bytes_down", "Down").format(Format::Bytes).help("Bytes sent to devices in all of training."),
+        Column::new("bytes_up", "Up").format(Format::Bytes).help("Bytes sent by devices in all of training."),
+    ]
+}
+
+/// A table of metrics: rows of the data sets, columns that any row has a value of.
+fn metrics(
+    experiment: &Experiment,
+    caption: String,
+    keys: &[Metric],
+    cutoff: usize,
+    data: &[&DataResults],
+    cell: impl Fn(&Row, Metric) -> Cell,
+) -> Table {
+    let rows = || data.iter().flat_map(|data| data.rows.iter().map(move |row| (*data, row)));
+    let keys: Vec<Metric> =
+        keys.iter().copied().filter(|key| rows().any(|(_, row)| row.metric(*key, cutoff).is_some())).collect();
+    let mut table = Table::new(caption, "Model").best_in_group();
+    if let Candidates::Sampled { negatives, .. } = experiment.protocol.candidates {
+        table = table.label(format!("sampled: {negatives} negatives"));
+    }
+    table = keys.iter().map(|key| column(*key)).fold(table, Table::column);
+    for (set, row) in rows() {
+        let mut line = report::Row::new(&row.label).detail(varied(row));
+        if data.len() > 1 {
+            line = line.group(&set.label);
+        }
+        line = keys.iter().map(|key| cell(row, *key)).fold(line, report::Row::cell);
+        table = table.row(line);
+    }
+    table
+}
+
+fn cell(spread: Option<Spread>) -> Cell {
+    match spread {
+        // Models without randomness give the same with every seed: "± 0" would only be noise.
+        Some(Spread { mean, sd, n }) if n > 1 && sd > 0.0 => Cell::number(mean).spread(sd),
+        spread => Cell::maybe(spread.map(|spread| spread.mean)),
+    }
+}
+
+/// The settings of a row that were tuned or swept, but for those in its label.
+fn varied(row: &Row) -> String {
+    let tuned = row.chosen.map(|at| &row.tried[at].settings);
+    let in_label = |key: &&String| row.family.contains(&format!("{{{key}}}"));
+    let keys = tuned.into_iter().flat_map(BTreeMap::keys);
+    let keys = keys.chain(row.swept.keys().filter(|key| !in_label(key)));
+    list(keys.filter_map(|key| Some(format!("{key} {}", row.settings.get(key)?))))
+}
+
+fn column(key: Metric) -> Column {
+    let column = Column::new(key.name(), key_title(key)).help(help(key));
+    let column = match key.better() {
+        Better::Higher => column.higher(),
+        Better::Lower => column.lower(),
+    };
+    match key {
+        Metric::ItemCoverage => column.format(Format::Integer),
+        Metric::ItemCoverageShare => column.format(Format::Percent(1)),
+        Metric::ShannonEntropy | Metric::Aclt => column.digits(2),
+        Metric::PopReo | Metric::PopRsp => column.digits(3),
+        _ => column.digits(4),
+    }
+}
+
+fn help(key: Metric) -> &'static str {
+    match key {
+        Metric::Precision => "Share of the recommended items that are in the test part.",
+        Metric::Recall => "Share of a user's test items that are in the list.",
+        Metric::Ndcg => "Discounted gain of the list over that of the ideal list; hits near the top count more.",
+        Metric::HitRate => "Share of users with a test item in the list.",
+        Metric::Map => "Mean of the precision at each hit.",
+        Metric::Mrr => "Mean reciprocal rank of the first hit.",
+        Metric::F1 => "Harmonic mean of mean precision and mean recall.",
+        Metric::Auc => "Chance that a test item ranks above another unrated item.",
+        Metric::ItemCoverage => "Number of distinct items recommended to any user.",
+        Metric::ItemCoverageShare => "Share of the catalog that is recommended to any user.",
+        Metric::Gini => "Evenness of recommendations over the whole catalog; 1 is even.",
+        Metric::ShannonEntropy => "Entropy of the recommendation counts, in bits.",
+        Metric::Aclt => "Mean number of long-tail items in a list.",
+        Metric::PopReo => {
+            "Ranking-based equal opportunity: deviation of recall between popular and long-tail items; 0 is equal."
+        }
+        Metric::PopRsp => {
+            "Ranking-based statistical parity: deviation of exposure between popular and long-tail items; 0 is equal."
+        }
+    }
+}
+
+/// The significance tests behind the marks.
+pub(super) fn differences(data: &DataResults, differences: &Differences) -> Option<Table> {
+    let first = differences.found.first()?;
+    let metric = metric_title(differences.metric);
+    let caption = format!("{metric} against {} on {}", first.reference, data.label);
+    let mut table = Table::new(caption, "Model")
+        .column(Column::new("difference", "Difference").digits(4).help("Mean over users, row minus reference."))
+        .column(Column::new("d", "Cohen's d").digits(2).help("Effect size of the paired values."))
+        .column(Column::new("t", "t").digits(2).help("Paired Student t."))
+        .column(Column::new("p", "p").format(Format::Text).help("Of the paired t-test, two-sided."))
+        .column(Column::new("p_holm", "p (Holm)").format(Format::Text))
+        .column(Column::new("p_bonferroni", "p (Bonferroni)").format(Format::Text))
+        .column(
+            Column::new("wilcoxon_p_holm", "Wilcoxon p (Holm)")
+                .format(Format::Text)
+                .help("Of the signed-rank test, two-sided."),
+        )
+        .note(format!("{} users; p corrected over the comparisons of this table.", first.users));
+    for one in &differences.found {
+        let line = report::Row::new(&one.model).numbers([one.difference, one.d, one.t]);
+        let p = [one.student.p, one.student.p_holm, one.student.p_bonferroni, one.wilcoxon.p_holm];
+        table = table.row(p.iter().map(|p| Cell::text(probability(*p))).fold(line, report::Row::cell));
+    }
+    Some(table)
+}
+
+fn probability(p: f64) -> String {
+    match p {
+        p if p.is_nan() => "–".to_owned(),
+        p if p < 1e-300 => "< 1e-300".to_owned(),
+        p if p < 0.001 => format!("{p:.1e}"),
+        p => format!("{p:.3}"),
+    }
+}
+
+/// The settings each row was evaluated with.
+pub(super) fn settings(results: &Results) -> Table {
+    let mut table = Table::new("Settings", "Model")
+        .column(
+            Column::new("tried", "Tried").format(Format::Integer).help("Settings evaluated on the validation part."),
+        )
+        .column(
+            Column::new("validation", "On validation")
+                .digits(4)
+                .help("The metric of selection of the selected setting on the validation part."),
+        )
+        .column(Column::new("settings", "Setting").format(Format::Text));
+    for (data, row) in rows(results) {
+        let value = row.chosen.and_then(|at| row.tried[at].value);
+        let tried = (!row.tried.is_empty()).then_some(row.tried.len() as f64);
+        let line = line(results, data, row).cell(Cell::maybe(tried)).cell(Cell::maybe(value));
+        table = table.row(line.cell(Cell::text(written(&row.settings))));
+    }
+    table
+}
+
+fn written(settings: &BTreeMap<String, Value>) -> String {
+    if settings.is_empty() {
+        "–".to_owned()
+    } else {
+        list(settings.iter().map(|(key, value)| format!("{key} = {value}")))
+    }
+}
+
+/// Time and memory.
+pub(super) fn cost(results: &Results) -> Section {
+    let mut table = Table::new("Cost of one final trial", "Model")
+        .best_in_group()
+        .column(Column::new("epochs", "Epochs").format(Format::Si))
+        .column(Column::new("triples", "Triples").format(Format::Si).help("Training steps over all epochs."))
+        .column(Column::new("train_seconds", "Training").lower().format(Format::Seconds))
+        .column(Column::new("evaluate_seconds", "Evaluation").lower().format(Format::Seconds))
+        .column(
+            Column::new("peak_rss_bytes", "Memory")
+                .format(Format::Bytes)
+                .help("Peak memory of the process at the end of the trial."),
+        )
+        .note("Times are wall-clock means over the seeds; trials that ran in parallel share the cores.");
+    for (data, row) in rows(results) {
+        let figure = |name: &str| row.figures.get(name).map(|spread| spread.mean);
+        let memory = row.finals.iter().map(|each| each.run.cost.peak_rss_bytes).max().filter(|bytes| *bytes > 0);
+        let figures = ["epochs", "triples", "train_seconds", "evaluate_seconds"].map(figure);
+        let cells = figures.into_iter().chain([memory.map(|bytes| bytes as f64)]).map(Cell::maybe);
+        table = table.row(cells.fold(line(results, data, row), report::Row::cell));
+    }
+    Section::new("Cost").table(table)
+}

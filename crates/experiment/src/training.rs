@@ -1,0 +1,143 @@
+//! Trains and evaluates one recommender.
+
+use crate::checkpoint::Store;
+use crate::metric::MetricAt;
+use crate::monitor::{BestEpoch, Monitor};
+use crate::outcome::CurvePoint;
+use sottovoce_core::{Catalog, Histories, Names};
+use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
+use sottovoce_federation::{Recorder, registry};
+use sottovoce_models::registry::Model;
+use sottovoce_models::settings::Settings;
+use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A model and how it is trained.
+pub struct ModelPlan<'a> {
+    /// Which model.
+    pub model: &'static Model,
+    /// Its settings.
+    pub settings: &'a Settings,
+    /// Determines all randomness.
+    pub seed: u64,
+    /// Evaluations during training.
+    pub evaluations: Option<Evaluations<'a>>,
+}
+
+/// Evaluations of a model on held-out interactions during training.
+#[derive(Clone, Copy)]
+pub struct Evaluations<'a> {
+    /// The held-out interactions.
+    pub question: EvaluationInput<'a>,
+    /// The metric.
+    pub metric: MetricAt,
+    /// After every so many epochs, and after the last.
+    pub every: usize,
+    /// End the training after so many evaluations without a new best.
+    pub patience: Option<usize>,
+    /// Return the model as it was at its best, instead of as it was at the end.
+    pub keep_best: bool,
+}
+
+/// A trained model and its training curve.
+pub struct Trained {
+    /// The model.
+    pub recommender: Box<dyn Recommender>,
+    /// Epochs and triples.
+    pub summary: Summary,
+    /// One point an epoch; those after an evaluation have a value.
+    pub curve: Vec<CurvePoint>,
+    /// The best epoch.
+    pub best_epoch: Option<usize>,
+    /// Wall-clock seconds of training, evaluations included.
+    pub seconds: f64,
+}
+
+/// What a training has access to.
+#[derive(Default)]
+pub struct Context<'a> {
+    /// Where checkpoints are written, and read from at the start.
+    pub store: Option<&'a mut Store>,
+    /// Names of the users, for settings that name files with values of users.
+    pub users: Option<&'a Names>,
+    /// Metadata of the items, for models that use it.
+    pub catalog: Option<&'a Catalog>,
+    /// Sees what the server of a federated model sees.
+    pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+/// Trains a model; `on_epoch` is called with (done, planned) after each epoch and may end the training. Interrupted and
+/// started again with the same store, it gives the same bytes as one that was not interrupted.
+///
+/// # Errors
+/// If the model cannot be trained on the data, or diverges, or a checkpoint cannot be written or read.
+pub fn train<'a>(
+    plan: &ModelPlan<'a>,
+    histories: &Histories,
+    on_epoch: &'a mut dyn FnMut(usize, usize) -> Flow,
+    context: Context<'a>,
+) -> Result<Trained, ModelError> {
+    let started = Instant::now();
+    let Context { store, users, catalog, recorder } = context;
+    let recorded = recorder.and_then(|recorder| registry::recorded(plan.model.name, plan.settings, recorder));
+    let mut recommender = recorded.unwrap_or_else(|| plan.model.build(plan.settings));
+    let (curve, best, cost) = (Vec::new(), None, None);
+    let mut monitor = Monitor { evaluations: plan.evaluations, curve, best, on_epoch, store, users, cost };
+    let summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut monitor).knowing(catalog))?;
+    let Monitor { curve, best, .. } = monitor;
+    let best_epoch = best.as_ref().map(|best| best.epoch);
+    if let Some(BestEpoch { tensors: Some(tensors), .. }) = best {
+        recommender.restore(&tensors, histories)?;
+    }
+    Ok(Trained { recommender, summary, curve, best_epoch, seconds: started.elapsed().as_secs_f64() })
+}
+
+/// Evaluates a model.
+///
+/// # Errors
+/// If the parts of the input do not fit together.
+pub fn evaluate(
+    question: &EvaluationInput<'_>,
+    protocol: &Protocol,
+    model: &dyn Recommender,
+) -> Result<Evaluation, EvaluateError> {
+    sottovoce_evaluate::evaluate(question, protocol, |user, into: &mut [f32]| model.score(user, into))
+}
+
+impl Evaluations<'_> {
+    /// The parts of one data set fit together, so that evaluation does not fail.
+    pub(crate) fn value(&self, model: &dyn Recommender) -> Option<f64> {
+        let protocol = Protocol::all_unrated([self.metric.cutoff]);
+        self.metric.of(&evaluate(&self.question, &protocol, model).ok()?.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prepare::{DataPlan, prepare};
+    use sottovoce_data::Split;
+    use sottovoce_evaluate::Metric;
+    use sottovoce_models::settings::Value;
+
+    #[test]
+    fn patience_ends_the_training_and_restores_the_best_epoch() {
+        let validation = Some(Split::Temporal(0.8));
+        let data = prepare(&DataPlan { validation, ..DataPlan::new("synth:town:users=60", 1) }).unwrap();
+        let question = EvaluationInput::new(&data.parts.train, data.parts.validation.as_ref().unwrap());
+        let metric = MetricAt { key: Metric::Ndcg, cutoff: 10 };
+        let model = registry::find("bpr-mf").unwrap();
+        let settings = model.settings([("epochs", Value::Integer(200)), ("learning_rate", Value::Real(0.1))]).unwrap();
+        let evaluations = Evaluations { question, metric, every: 2, patience: Some(3), keep_best: true };
+        let plan = ModelPlan { model, settings: &settings, seed: 3, evaluations: Some(evaluations) };
+        let mut on_epoch = |_: usize, _: usize| Flow::Continue;
+        let trained = train(&plan, &data.parts.train, &mut on_epoch, Context::default()).unwrap();
+        let best = trained.best_epoch.unwrap();
+        assert!(trained.summary.epochs < 200, "never stopped");
+        assert_eq!(trained.summary.epochs, best + 2 * 3);
+        assert!(trained.curve.iter().all(|point| point.value.is_some() == (point.epoch % 2 == 0)));
+        let again = evaluate(&question, &Protocol::all_unrated([10]), trained.recommender.as_ref()).unwrap();
+        assert_eq!(trained.curve[best - 1].value, Some(again.at[&10].ndcg));
+    }
+}

@@ -1,0 +1,212 @@
+//! A federation whose devices are not the simulator's: they run the client crate and exchange bytes with the server.
+
+use super::{Given, builder};
+use sottovoce_client::{DeviceRound, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
+use sottovoce_core::{Catalog, Histories, Rng};
+use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, HostedFederation, Population};
+use sottovoce_models::TensorData;
+use sottovoce_privacy::{SecureRng, secagg};
+use sottovoce_protocol::{Ledger, Policy, Received, RoundTerms, SharedModel, codec};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a device stores.
+#[derive(Default)]
+struct Device {
+    history: Vec<u32>,
+    private: Option<Vec<f32>>,
+    disclosed: Option<Vec<f32>>,
+    shared: Option<Arc<SharedModel>>,
+}
+
+/// A server and its devices, by user.
+pub(crate) struct Deployment {
+    pub(crate) server: Coordinator,
+    rounds: u64,
+    devices: BTreeMap<u32, Device>,
+    policy: Policy,
+    model: &'static str,
+    settings: Vec<Given>,
+    builder: FederationBuilder,
+    /// Loaded once for all devices: only its settings matter to the result.
+    loaded: Option<LoadedModel>,
+    order: Rng,
+}
+
+impl Deployment {
+    /// Devices of users who can train; `settings` are the server's.
+    pub(crate) fn new(
+        (model, settings): (&'static str, &[Given]),
+        (histories, catalog): (&Histories, Option<&Catalog>),
+        policy: Policy,
+        seed: u64,
+    ) -> Self {
+        let population = Population::of(histories);
+        let device = |&user: &u32| {
+            (user, Device { history: histories.of(user as usize).to_vec(), ..Device::default() })
+        };
+        let devices: BTreeMap<u32, Device> = population.devices.iter().map(device).collect();
+        let builder = FederationBuilder {
+            facts: catalog.and_then(|catalog| catalog.facts.clone()),
+            ..builder(devices.len(), histories.catalog_size(), seed)
+        };
+        let HostedFederation { mut coordinator, rounds } =
+            builder.build(model, settings.iter().cloned()).unwrap();
+        coordinator.ask_among(population.devices);
+        let (settings, order) = (settings.to_vec(), Rng::new(99));
+        Self { server: coordinator, rounds, devices, policy, model, settings, builder, loaded: None, order }
+    }
+
+    /// Another server that continues from the state of the first one.
+    pub(crate) fn restart(&mut self) {
+        let mut bytes = Vec::new();
+        self.server.save(&mut bytes).unwrap();
+        let mut other = self.builder.build(self.model, self.settings.iter().cloned()).unwrap().coordinator;
+        other.ask_among(self.devices.keys().copied().collect());
+        other.restore(&mut &bytes[..]).unwrap();
+        self.server = other;
+    }
+
+    /// Trains for so many rounds, with a restart of the server after half of them.
+    pub(crate) fn train(&mut self, rounds: u64) {
+        for round in 0..rounds {
+            if round == rounds / 2 {
+                self.restart();
+            }
+            self.round();
+        }
+    }
+
+    /// As many rounds as the settings' epochs come to for a server that does not know how long histories are.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// One round, in which devices answer in any order.
+    fn round(&mut self) {
+        self.server.check_budget().unwrap();
+        let cohort = self.server.draw(&|_| true).cohort.to_vec();
+        let terms = self.server.terms(cohort.len()).unwrap();
+        let mut arriving: Vec<(u32, u32)> = (0..).zip(cohort.iter().copied()).collect();
+        self.order.shuffle(&mut arriving);
+        let uploads: BTreeMap<u32, (u32, Upload)> = arriving
+            .into_iter()
+            .map(|(index, user)| (user, (index, self.answer((index, user), &terms))))
+            .collect();
+        let server = &mut self.server;
+        let (mut updates, mut received) =
+            (server.ordered_aggregator(&cohort), Received::new(server.layout()));
+        let (mut quantized, mut sealed) = (Vec::new(), Vec::new());
+        let quantized_privacy = server.privacy().filter(|privacy| privacy.sends_quantized());
+        let words = quantized_privacy.map_or(0, |privacy| privacy.quantizer().length());
+        for (user, (index, upload)) in uploads {
+            match upload {
+                Upload::Message(bytes) if words > 0 => {
+                    let layout = server.layout().fingerprint();
+                    quantized.push(codec::decode_quantized(&bytes, layout, words).unwrap().words);
+                }
+                Upload::Message(bytes) => {
+                    codec::decode_update(&bytes, &mut received).unwrap();
+                    received.check(&terms).unwrap();
+                    updates.add(user, received.update()).unwrap();
+                }
+                Upload::Sealed(sealing) => sealed.push((index, sealing)),
+                Upload::Nothing => {}
+            }
+        }
+        let mut aggregate = updates.finish();
+        quantized.iter().for_each(|words| aggregate.add_quantized(words));
+        if !sealed.is_empty() {
+            let config = server.privacy().unwrap().config().secagg_config(&terms, words).unwrap();
+            let sum = secure_sum(config, sealed);
+            aggregate.add_sum(&sum.words, sum.counted.len() as u64);
+        }
+        server.record_participants(&cohort).unwrap();
+        server.apply(terms.round, &mut aggregate).unwrap();
+        server.skip();
+    }
+
+    /// What a device sends.
+    fn answer(&mut self, (index, user): (u32, u32), terms: &RoundTerms) -> Upload {
+        let device = self.devices.get_mut(&user).unwrap();
+        download(&mut device.shared, &self.server);
+        let model = self.loaded.take().filter(|loaded| *loaded.spec() == terms.model);
+        let model =
+            model.unwrap_or_else(|| LoadedModel::load(&terms.model, self.builder.facts.as_ref()).unwrap());
+        let model = self.loaded.insert(model);
+        let secret = Secret::new([user as u8; 32]);
+        let seeds = Seeds::Simulated { seed: self.builder.seed, user: user.into() };
+        let round = DeviceRound {
+            terms,
+            shared: device.shared.as_ref().unwrap(),
+            history: &device.history,
+            figures: &NoFigures,
+            policy: &self.policy,
+            randomness: &seeds.in_round(&secret, &secret, self.model, terms.round),
+            key: None,
+            identity: None,
+            client_index: Some(index),
+            when: 0,
+        };
+        let before = (device.private.as_deref(), device.disclosed.as_deref());
+        let outcome = model.run_round(&round, before, &mut Ledger::new()).unwrap();
+        (device.private, device.disclosed) = (Some(outcome.private), outcome.disclosed);
+        outcome.upload
+    }
+
+    /// The bits of what devices hold of the shared model, by tensor.
+    pub(crate) fn tensor_bits(&self) -> BTreeMap<String, Vec<u32>> {
+        let shared = &self.server.distributed().parameters;
+        let bits = |data| match data {
+            TensorData::F32(values) => values.into_iter().map(f32::to_bits).collect(),
+            TensorData::U32(values) => values,
+        };
+        let tensors = self.loaded.as_ref().unwrap().model().tensors();
+        let stored = tensors.iter().map(|slice| slice.store(shared));
+        stored.map(|tensor| (tensor.name, bits(tensor.data))).collect()
+    }
+
+    /// The bits of private models, by user.
+    pub(crate) fn private_bits(&self) -> BTreeMap<u32, Vec<u32>> {
+        let bits = |values: &Vec<f32>| values.iter().map(|value| value.to_bits()).collect();
+        self.devices
+            .iter()
+            .filter_map(|(&user, device)| Some((user, bits(device.private.as_ref()?))))
+            .collect()
+    }
+}
+
+fn download(held: &mut Option<Arc<SharedModel>>, server: &Coordinator) {
+    let (offer, mut bytes) = (server.offer(), Vec::new());
+    let message = offer.message(held.as_ref().map(|held| held.version)).unwrap();
+    *held = Some(match (message, held.take()) {
+        (DownloadMessage::Difference(difference), Some(mut held)) => {
+            codec::encode_difference(&difference, &mut bytes).unwrap();
+            codec::apply_difference(&bytes, Arc::make_mut(&mut held)).unwrap();
+            held
+        }
+        _ => {
+            codec::encode_model(offer.model(), offer.values(), &mut bytes).unwrap();
+            Arc::new(codec::decode_model(&bytes).unwrap())
+        }
+    });
+}
+
+/// Secure aggregation with everybody present until the end.
+fn secure_sum(config: secagg::Config, mut devices: Vec<(u32, Sealing)>) -> secagg::Sum {
+    let mut server = secagg::Server::new(config, [3; 32]).unwrap();
+    loop {
+        for (index, sealing) in &mut devices {
+            server.receive(*index, sealing.out.as_ref().unwrap()).unwrap();
+        }
+        server.close_step().unwrap();
+        if let Some(sum) = server.sum() {
+            return sum;
+        }
+        for (index, sealing) in &mut devices {
+            let message = server.message_for(*index).unwrap();
+            let next = sealing.clone().acknowledged().unwrap();
+            *sealing = next.receive(&message, None, None, &mut SecureRng::new([1; 32])).unwrap();
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Aggregation of the updates of a round.
+
+use super::Federation;
+use crate::error::ServerError;
+use crate::storage::{Sender, Storage, StorageError};
+use sottovoce_federation::{Aggregate, OrderedAggregator, OrderedAggregatorError};
+use sottovoce_protocol::{RoundTerms, Update, codec};
+use std::sync::Arc;
+
+/// The aggregate of a round.
+pub(super) struct Aggregation {
+    pub(super) sum: Aggregate,
+    /// The mean of each criterion, as JSON.
+    pub(super) criteria: String,
+}
+
+impl Aggregation {
+    fn without_criteria(sum: Aggregate) -> Self {
+        Self { sum, criteria: "{}".to_owned() }
+    }
+}
+
+/// A sum of decoded updates.
+enum Sum<'a> {
+    /// In the simulator's order: one part of the cohort after the other.
+    Ordered(Box<OrderedAggregator<'a>>),
+    /// Of integers, which is the same in any order.
+    Unordered(Box<Aggregate>),
+}
+
+impl Sum<'_> {
+    fn add(&mut self, sender: Sender, update: &Update) -> Result<(), OrderedAggregatorError> {
+        match (self, sender) {
+            (Self::Ordered(tally), Sender::Device(device)) => tally.add(device, update),
+            (Self::Ordered(_), Sender::Token(_)) => Err(OrderedAggregatorError::NotAsked(u32::MAX)),
+            (Self::Unordered(sum), _) => {
+                sum.add(update);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> Aggregate {
+        match self {
+            Self::Ordered(ordered_aggregator) => ordered_aggregator.finish(),
+            Self::Unordered(sum) => *sum,
+        }
+    }
+}
+
+impl Federation {
+    /// Aggregates the stored updates of the open round; the inner error says why there is no aggregate.
+    pub(super) fn aggregate(&self, storage: &dyn Storage) -> Result<Result<Aggregation, String>, ServerError> {
+        let (round, cohort, terms, sealed) = {
+            let state = self.state();
+            let Some(round) = &state.round else { return Ok(Err("no round is open".to_owned())) };
+            let sealed = round.seal.as_ref().map(|seal| (seal.sum(), round.opening.minimum));
+            (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms), sealed)
+        };
+        if let Some((sum, minimum)) = sealed {
+            return Ok(sum.and_then(|sum| self.of_sealed(sum, minimum)));
+        }
+        if let Some(length) = self.quantized_length {
+            return self.aggregate_quantized(storage, round, length).map(Ok);
+        }
+        self.aggregate_updates(storage, round, &cohort, &terms).map(Ok)
+    }
+
+    fn of_sealed(&self, (values, updates): (Vec<u32>, u64), minimum: u32) -> Result<Aggregation, String> {
+        if updates < u64::from(minimum) {
+            return Err(format!("{updates} updates came, at least {minimum} are needed"));
+        }
+        let mut sum = self.coordinator().empty_aggregate();
+        sum.add_sum(&values, updates);
+        Ok(Aggregation::without_criteria(sum))
+    }
+
+    fn aggregate_quantized(
+        &self,
+        storage: &dyn Storage,
+        round: u64,
+        length: usize,
+    ) -> Result<Aggregation, ServerError> {
+        let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().empty_aggregate());
+        storage.updates(self.id, round, &mut |_, bytes| {
+            let words = codec::decode_quantized(bytes, layout, length);
+            sum.add_quantized(&words.map_err(|error| self.corrupt(round, &error))?.words);
+            Ok(())
+        })?;
+        Ok(Aggregation::without_criteria(sum))
+    }
+
+    fn aggregate_updates(
+        &self,
+        storage: &dyn Storage,
+        round: u64,
+        cohort: &[u32],
+        terms: &RoundTerms,
+    ) -> Result<Aggregation, ServerError> {
+        let mut sum = match self.anonymous {
+            true => Sum::Unordered(Box::new(self.coordinator().empty_aggregate())),
+            false => Sum::Ordered(Box::new(self.coordinator().ordered_aggregator(cohort))),
+        };
+        let mut buffer = self.buffer();
+        let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
+        storage.updates(self.id, round, &mut |sender, bytes| {
+            codec::decode_update(bytes, &mut buffer).map_err(|error| self.corrupt(round, &error))?;
+            for &(index, value) in buffer.update().criteria() {
+                if let Some((sum, count)) = criteria.get_mut(index as usize) {
+                    *sum += value;
+                    *count += 1;
+                }
+            }
+            sum.add(sender, buffer.update()).map_err(|error| self.corrupt(round, &error))
+        })?;
+        let reported = terms.criteria.iter().zip(criteria).filter(|(_, (_, count))| *count > 0);
+        let means = reported.map(|(asked, (sum, count))| {
+            (asked.name.clone(), serde_json::json!({"mean": sum / count as f64, "devices": count}))
+        });
+        let criteria = serde_json::Value::Object(means.collect()).to_string();
+        Ok(Aggregation { sum: sum.finish(), criteria })
+    }
+
+    fn corrupt(&self, round: u64, error: &dyn ToString) -> StorageError {
+        let what = format!("an update of round {round} of federation {}", self.name);
+        StorageError::Corrupt { what, reason: error.to_string() }
+    }
+}

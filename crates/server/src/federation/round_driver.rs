@@ -1,0 +1,390 @@
+//! Opening and closing rounds.
+
+use super::aggregation::Aggregation;
+use super::anonymous::{self, OneTimeTokens};
+use super::round::Round;
+use super::unlearning::{self, Rollback};
+use super::{Federation, Published, decline_departed, retention};
+use crate::commit_queue::CommitQueue;
+use crate::error::ServerError;
+use crate::now;
+use crate::storage::{Change, Millis, RoundOpening, RoundRecord, Status, Storage, VersionRecord};
+use crate::versions::{VersionState, VersionStore};
+use sottovoce_federation::{Aggregate, Coordinator, FederationError};
+use sottovoce_protocol::RoundTerms;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{error, info, warn};
+
+/// How often a federation checks for its next step, unless it is woken.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// How long it waits after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the last check-ins of devices are stored.
+const SEEN_INTERVAL: Millis = 60_000;
+
+/// What the driver needs of the server.
+#[derive(Clone)]
+pub(crate) struct Dependencies {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) queue: CommitQueue,
+    pub(crate) versions: Arc<VersionStore>,
+    pub(crate) observer: Arc<dyn RoundObserver>,
+}
+
+/// Is notified of closed rounds.
+pub(crate) trait RoundObserver: Send + Sync {
+    fn closed(&self, federation: &str, record: &RoundRecord);
+}
+
+/// The next step of a federation.
+enum NextStep {
+    Open,
+    CloseSealStep,
+    Close,
+    Finish,
+    Unlearn,
+    Wait,
+}
+
+/// The result of a round.
+enum Outcome {
+    /// No version, and why.
+    Abandoned(String),
+    Diverged(FederationError),
+    Next {
+        version: VersionRecord,
+        counted: u32,
+        criteria: String,
+        model: Arc<Published>,
+    },
+}
+
+/// Drives a federation until the task is dropped.
+pub(crate) async fn drive(federation: Arc<Federation>, dependencies: Dependencies) {
+    let mut seen_stored = now();
+    // What a server that was killed had left to do.
+    if let Err(error) = federation.delete_obsolete_versions(&dependencies).await {
+        warn!(federation = %federation.name, %error, "old versions are not removed");
+    }
+    loop {
+        let stepped = federation.step(&dependencies).await;
+        if now() - seen_stored > SEEN_INTERVAL {
+            seen_stored = now();
+            federation.store_seen(&dependencies).await;
+        }
+        match stepped {
+            Ok(true) => (),
+            Ok(false) => {
+                let _woken = tokio::time::timeout(CHECK_INTERVAL, federation.wake.notified()).await;
+            }
+            Err(error) => {
+                error!(federation = %federation.name, %error, "a step of a round failed; it is retried");
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+        }
+    }
+}
+
+impl Federation {
+    /// Takes the next step; returns whether there was one.
+    async fn step(self: &Arc<Self>, dependencies: &Dependencies) -> Result<bool, ServerError> {
+        match self.next_step(now()) {
+            NextStep::Open => return self.open(dependencies).await,
+            NextStep::CloseSealStep => self.close_seal_step(&dependencies.queue).await?,
+            NextStep::Close => self.close(dependencies).await?,
+            NextStep::Finish => self.finish(dependencies).await?,
+            NextStep::Unlearn => self.unlearn(dependencies).await?,
+            NextStep::Wait => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn next_step(&self, now: Millis) -> NextStep {
+        let mut state = self.state();
+        match state.rollback() {
+            Rollback::Ready => return NextStep::Unlearn,
+            Rollback::Waiting => return NextStep::Wait,
+            Rollback::None => (),
+        }
+        let enough = state.members.count() >= self.config.devices as usize;
+        let running = state.status == Status::Running;
+        let done = state.next_round >= self.target_rounds + state.undone;
+        match &mut state.round {
+            Some(round) => {
+                let closes = round.is_over(now) && round.is_settled();
+                let closes_step = round.seal_step_is_over(now);
+                match (closes, closes_step) {
+                    (true, _) => NextStep::Close,
+                    (false, true) => NextStep::CloseSealStep,
+                    (false, false) => NextStep::Wait,
+                }
+            }
+            None if running && done => NextStep::Finish,
+            None if running && enough => NextStep::Open,
+            None => NextStep::Wait,
+        }
+    }
+
+    /// Opens a round if enough devices are present; returns whether it did.
+    async fn open(&self, dependencies: &Dependencies) -> Result<bool, ServerError> {
+        let opened = now();
+        let (active, present) = self.candidates(opened);
+        let selected = match self.select_cohort(active, present.as_ref(), opened) {
+            Err(FederationError::Budget(why)) => {
+                info!(federation = %self.name, %why, "the privacy budget allows no further round");
+                return self.finish(dependencies).await.map(|()| true);
+            }
+            selected => selected?,
+        };
+        let Some((opening, terms)) = selected else { return Ok(false) };
+        let issuer = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
+        let terms = issuer.iter().try_fold(terms, anonymous::with_key)?;
+        let terms = self.retention.iter().try_fold(terms, |terms, _| retention::with_notice(terms))?;
+        dependencies.queue.commit(vec![Change::OpenRound(opening.clone())]).await?;
+        let (number, asked) = (opening.round, opening.cohort.len());
+        let over_selection = self.coordinator().rules().over_selection;
+        let mut round = Round::new(opening, terms, over_selection, issuer.map(OneTimeTokens::new));
+        round.seal = self.new_seal(&round);
+        let mut state = self.state();
+        decline_departed(&mut round, &state.members);
+        state.round = Some(round);
+        drop(state);
+        info!(federation = %self.name, round = number, asked, "round opened");
+        Ok(true)
+    }
+
+    /// Devices that can be selected, and those of them that are present; `None` if presence is not required.
+    fn candidates(&self, now: Millis) -> (Vec<u32>, Option<HashSet<u32>>) {
+        let state = self.state();
+        let active = state.members.active();
+        let present = self.config.present_within.map(|seconds| {
+            let since = now.saturating_sub(u64::from(seconds) * 1000);
+            let seen = |device: &&u32| state.members.get(**device).is_some_and(|member| member.seen >= since);
+            active.iter().filter(seen).copied().collect()
+        });
+        (active, present)
+    }
+
+    fn select_cohort(
+        &self,
+        active: Vec<u32>,
+        present: Option<&HashSet<u32>>,
+        opened: Millis,
+    ) -> Result<Option<(RoundOpening, RoundTerms)>, FederationError> {
+        let mut coordinator = self.coordinator();
+        coordinator.ask_among(active);
+        coordinator.check_budget()?;
+        let wanted = coordinator.wanted();
+        let is_present = |device: u32| present.is_none_or(|present| present.contains(&device));
+        let cohort = coordinator.draw(&is_present).cohort.to_vec();
+        let minimum = self.config.minimum_of(wanted);
+        let protected = coordinator.privacy();
+        // A seal needs enough devices to hide each among the others.
+        let can_seal = protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
+        if cohort.len() < minimum as usize || !can_seal {
+            return Ok(None);
+        }
+        let terms = coordinator.terms(cohort.len())?;
+        let deadline = coordinator.rules().deadline.map(|seconds| opened + (seconds * 1000.0) as u64);
+        let opening = RoundOpening {
+            federation: self.id,
+            round: coordinator.round().0,
+            version: coordinator.shared().version.0,
+            wanted: wanted.min(cohort.len()) as u32,
+            cohort,
+            minimum,
+            opened,
+            deadline,
+        };
+        Ok(Some((opening, terms)))
+    }
+
+    /// Closes a round: aggregates its updates, or abandons it.
+    async fn close(self: &Arc<Self>, dependencies: &Dependencies) -> Result<(), ServerError> {
+        let Some(mut record) = self.stop_uploads(dependencies).await? else { return Ok(()) };
+        let mut published = None;
+        let outcome = self.outcome(dependencies).await?;
+        self.retain_uploads(&dependencies.storage, matches!(outcome, Outcome::Next { .. })).await?;
+        match outcome {
+            Outcome::Abandoned(why) => record.remark = why,
+            Outcome::Diverged(error) => return self.fail(dependencies, record, &error).await,
+            Outcome::Next { version, counted, criteria, model } => {
+                record.version = Some(version.version);
+                (record.counted, record.criteria) = (counted, criteria);
+                published = Some((version, model));
+            }
+        }
+        record.closed = now();
+        let version = published.as_ref().map(|(version, _)| version.clone());
+        dependencies.queue.commit(vec![Change::CloseRound(Box::new(record.clone()), version)]).await?;
+        self.closed(published, record.round);
+        self.report(dependencies, &record);
+        self.delete_obsolete_versions(dependencies).await
+    }
+
+    /// The result of a round that accepts no more updates; idempotent.
+    async fn outcome(self: &Arc<Self>, dependencies: &Dependencies) -> Result<Outcome, ServerError> {
+        let enough = |round: &Round| round.seal.is_some() || round.stored >= round.opening.minimum;
+        if !self.state().round.as_ref().is_some_and(enough) {
+            return Ok(Outcome::Abandoned("too few updates came".to_owned()));
+        }
+        let (federation, storage) = (Arc::clone(self), Arc::clone(&dependencies.storage));
+        let aggregated = tokio::task::spawn_blocking(move || federation.aggregate(storage.as_ref()));
+        let Aggregation { mut sum, criteria } = match aggregated.await?? {
+            Ok(aggregation) => aggregation,
+            Err(why) => return Ok(Outcome::Abandoned(why)),
+        };
+        // With noise, means are taken over the expected number of updates, not over this one.
+        let counted = sum.updates as u32;
+        match self.next_version(dependencies, &mut sum).await {
+            Ok((version, model)) => Ok(Outcome::Next { version, counted, criteria, model }),
+            Err(ServerError::Federation(error @ FederationError::Diverged { .. })) => Ok(Outcome::Diverged(error)),
+            Err(ServerError::Federation(error @ FederationError::Sealed { .. })) => {
+                Ok(Outcome::Abandoned(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn report(&self, dependencies: &Dependencies, record: &RoundRecord) {
+        let RoundRecord { round, asked, counted, declined, refused, .. } = *record;
+        let seconds = (record.closed - record.opened) as f64 / 1000.0;
+        if record.version.is_some() {
+            info!(federation = %self.name, round, asked, counted, declined, refused, seconds, "round closed");
+        } else {
+            warn!(federation = %self.name, round, asked, declined, refused, seconds, why = %record.remark, "round abandoned");
+        }
+        dependencies.observer.closed(&self.name, record);
+    }
+
+    /// Stops accepting updates; returns the start of the round's record.
+    async fn stop_uploads(&self, dependencies: &Dependencies) -> Result<Option<RoundRecord>, ServerError> {
+        let of_round = self.state().round.as_ref().map(|round| (round.opening.round, round.uploads_stopped));
+        let Some((round, stopped)) = of_round else { return Ok(None) };
+        if !stopped {
+            dependencies.queue.commit(vec![Change::StopUploads { federation: self.id, round }]).await?;
+        }
+        let mut state = self.state();
+        Ok(state.round.as_mut().map(|round| {
+            round.uploads_stopped = true;
+            round.record()
+        }))
+    }
+
+    /// Applies the aggregate, and stores the version that results.
+    async fn next_version(
+        &self,
+        dependencies: &Dependencies,
+        sum: &mut Aggregate,
+    ) -> Result<(VersionRecord, Arc<Published>), ServerError> {
+        let (state, published) = self.apply_aggregate(sum)?;
+        let bytes = dependencies.versions.put(&state, Some(self.current().version.0)).await?;
+        let published = Arc::new(published);
+        let mut state = self.state();
+        let before = state.versions.get(&state.current.version.0);
+        let record = VersionRecord {
+            federation: self.id,
+            version: published.version.0,
+            digest: published.digest,
+            bytes,
+            rounds: before.map_or(0, |before| before.rounds) + 1,
+            created: state.next_timestamp(now()),
+        };
+        Ok((record, published))
+    }
+
+    /// The next version. If storing it failed before, the coordinator is at it already.
+    fn apply_aggregate(&self, sum: &mut Aggregate) -> Result<(VersionState, Published), ServerError> {
+        let current = self.current().version;
+        let cohort = self.state().round.as_ref().map(|round| round.opening.cohort.clone()).unwrap_or_default();
+        let mut coordinator = self.coordinator();
+        if coordinator.shared().version == current {
+            let round = coordinator.round();
+            coordinator.record_participants(&cohort)?;
+            coordinator.apply(round, sum)?;
+        }
+        let state = VersionState::of(&coordinator, self.id, &self.name, &self.config.model)?;
+        Ok((state, Published::of(&coordinator)?))
+    }
+
+    /// Moves on from a round whose closing is stored.
+    fn closed(&self, published: Option<(VersionRecord, Arc<Published>)>, round: u64) {
+        self.coordinator().skip();
+        let mut state = self.state();
+        state.next_round = round + 1;
+        state.remember_uploads();
+        if let Some((record, published)) = published {
+            state.versions.insert(record.version, record);
+            state.recent.insert(published.version.0, Arc::clone(&published));
+            while state.recent.len() > super::RECENT_VERSIONS {
+                state.recent.pop_first();
+            }
+            state.current = published;
+        }
+    }
+
+    /// Training diverged: the federation has failed, and keeps the version before.
+    async fn fail(
+        &self,
+        dependencies: &Dependencies,
+        mut record: RoundRecord,
+        error: &FederationError,
+    ) -> Result<(), ServerError> {
+        let why = format!("{error}; {}", self.coordinator().advice());
+        error!(federation = %self.name, round = record.round, %why, "training diverged");
+        (record.remark, record.counted) = (why.clone(), 0);
+        let status = Status::Failed(why);
+        let close = Change::CloseRound(Box::new(record.clone()), None);
+        let set_status = Change::SetStatus { federation: self.id, status: status.clone() };
+        dependencies.queue.commit(vec![close, set_status]).await?;
+        self.closed(None, record.round);
+        self.state().status = status;
+        dependencies.observer.closed(&self.name, &record);
+        Ok(())
+    }
+
+    async fn finish(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
+        let status = Status::Finished;
+        let change = Change::SetStatus { federation: self.id, status: status.clone() };
+        dependencies.queue.commit(vec![change]).await?;
+        let mut state = self.state();
+        state.status = status;
+        info!(federation = %self.name, rounds = self.target_rounds + state.undone, "finished");
+        Ok(())
+    }
+
+    pub(super) async fn delete_obsolete_versions(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
+        let obsolete = unlearning::obsolete_versions(&self.state(), self.config.keep_versions, self.config.unlearn);
+        for version in obsolete {
+            dependencies.versions.delete(self.id, version).await?;
+            dependencies.queue.commit(vec![Change::RemoveVersion { federation: self.id, version }]).await?;
+            self.state().versions.remove(&version);
+        }
+        Ok(())
+    }
+
+    async fn store_seen(&self, dependencies: &Dependencies) {
+        let devices = self.state().members.take_seen();
+        if devices.is_empty() {
+            return;
+        }
+        let change = Change::Seen { federation: self.id, devices };
+        if let Err(error) = dependencies.queue.commit(vec![change]).await {
+            warn!(federation = %self.name, %error, "the last check-ins of devices are not stored");
+        }
+    }
+}
+
+impl VersionState {
+    /// The state of a coordinator at its version.
+    pub(crate) fn of(coordinator: &Coordinator, federation: u64, name: &str, model: &str) -> std::io::Result<Self> {
+        let mut state = Vec::new();
+        coordinator.save_memory(&mut state)?;
+        let shared = coordinator.shared();
+        let (name, model) = (name.to_owned(), model.to_owned());
+        let (version, shared) = (shared.version.0, shared.parameters.clone());
+        Ok(Self { federation, version, name, model, shared, state })
+    }
+}

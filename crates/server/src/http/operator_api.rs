@@ -1,0 +1,230 @@
+//! The interface for operators.
+
+use super::Body;
+use super::problem::Problem;
+use super::request::OperatorRequest;
+use crate::federation::FederationConfig;
+use crate::now;
+use crate::server::{Role, Server};
+use crate::storage::{Status, TokenPurpose};
+use axum::Json;
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::time::Duration;
+
+/// Bytes of a request that creates a federation: a catalog may be long.
+const MAX_CREATION: u64 = 256 << 20;
+/// Bytes of other requests.
+const MAX_BYTES: u64 = 64 << 10;
+/// Rounds in a response.
+const MAX_ROUNDS: usize = 1000;
+/// The interval of events.
+const EVENT_INTERVAL: Duration = Duration::from_secs(1);
+
+type Answer = Result<Response, Problem>;
+
+fn views(server: &Server) -> Value {
+    let all: Vec<_> = server.federations().iter().map(|each| each.view(now())).collect();
+    json!({ "federations": all })
+}
+
+/// All federations.
+pub(super) async fn list(request: OperatorRequest) -> Answer {
+    request.require(Role::Observer)?;
+    Ok(Json(views(request.server())).into_response())
+}
+
+#[derive(Deserialize)]
+struct NewFederation {
+    name: String,
+    catalog: String,
+    #[serde(flatten)]
+    config: serde_json::Map<String, Value>,
+}
+
+/// Creates a federation.
+pub(super) async fn create(request: OperatorRequest, body: Body) -> Answer {
+    request.require(Role::Operator)?;
+    let NewFederation { name, catalog, config } = request.read(body, MAX_CREATION).await?;
+    let config: FederationConfig = serde_json::from_value(Value::Object(config))
+        .map_err(|error| Problem::new("wrong-config", error.to_string()))?;
+    let federation = request.server().create_federation(&name, config, catalog).await?;
+    Ok((StatusCode::CREATED, Json(federation.view(now()))).into_response())
+}
+
+/// A federation.
+pub(super) async fn show(request: OperatorRequest) -> Answer {
+    Ok(Json(request.federation(Role::Observer)?.view(now())).into_response())
+}
+
+/// Pauses, resumes or finishes a federation.
+pub(super) async fn set_status(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    let status = match request.params.action.as_str() {
+        "pause" => Status::Paused,
+        "resume" => Status::Running,
+        "finish" => Status::Finished,
+        _ => return Err(Problem::of("not-found")),
+    };
+    match federation.status() {
+        Status::Failed(why) => {
+            return Err(Problem::new("not-now", format!("training has failed and cannot continue: {why}")));
+        }
+        Status::Finished if status != Status::Finished => {
+            return Err(Problem::new("not-now", "the federation is finished"));
+        }
+        _ => (),
+    }
+    request.server().set_status(&federation, status).await?;
+    Ok(Json(federation.view(now())).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct Page {
+    before: Option<u64>,
+    limit: Option<usize>,
+}
+
+/// Closed rounds, the latest first.
+pub(super) async fn rounds(request: OperatorRequest, page: Result<Query<Page>, QueryRejection>) -> Answer {
+    let Query(page) = page.map_err(|error| Problem::new("bad-request", error.body_text()))?;
+    let federation = request.federation(Role::Observer)?;
+    let limit = page.limit.unwrap_or(100).clamp(1, MAX_ROUNDS);
+    let rounds = request.server().rounds(federation.id, page.before, limit).await.map_err(|error| {
+        tracing::error!(federation = %federation.name, %error, "rounds cannot be read");
+        Problem::of("not-stored").retry_after(10)
+    })?;
+    Ok(Json(json!({ "rounds": rounds })).into_response())
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct NewToken {
+    label: String,
+    role: Option<String>,
+    uses: Option<u64>,
+    expires_in_seconds: Option<u64>,
+}
+
+impl NewToken {
+    async fn create(self, server: &Server, purpose: TokenPurpose) -> Answer {
+        if self.label.len() > 200 {
+            return Err(Problem::new("bad-request", "a label has at most 200 bytes"));
+        }
+        let expires = self.expires_in_seconds.map(|seconds| now().saturating_add(seconds.saturating_mul(1000)));
+        // Databases store signed numbers.
+        let expires = expires.map(|at| at.min(i64::MAX as u64));
+        let (token, view) = server
+            .add_token(purpose, &self.label, expires)
+            .await
+            .map_err(Problem::unexpected("a token cannot be created"))?;
+        let mut body = serde_json::to_value(view).unwrap_or_default();
+        body["token"] = token.into();
+        Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(body)).into_response())
+    }
+}
+
+/// Creates an enrolment token.
+pub(super) async fn add_enrolment_token(request: OperatorRequest, body: Body) -> Answer {
+    let federation = request.federation(Role::Operator)?.id;
+    let new: NewToken = request.read(body, MAX_BYTES).await?;
+    if new.role.is_some() {
+        return Err(Problem::new("bad-request", "an enrolment token has no role"));
+    }
+    if new.uses.is_some_and(|uses| uses > i64::MAX as u64) {
+        return Err(Problem::new("bad-request", "uses is too large"));
+    }
+    let purpose = TokenPurpose::Enrolment { federation, uses: new.uses };
+    new.create(request.server(), purpose).await
+}
+
+/// The enrolment tokens of a federation.
+pub(super) async fn enrolment_tokens(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Operator)?.id;
+    Ok(Json(json!({ "tokens": request.server().tokens(Some(federation)) })).into_response())
+}
+
+/// Removes an enrolment token.
+pub(super) async fn remove_enrolment_token(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Operator)?.id;
+    remove(&request, Some(federation)).await
+}
+
+async fn remove(request: &OperatorRequest, federation: Option<u64>) -> Answer {
+    let id = request.params.token;
+    match request.server().remove_token(id, federation).await? {
+        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        false => Err(Problem::new("not-found", format!("there is no token {id}"))),
+    }
+}
+
+/// Creates an operator's token.
+pub(super) async fn add_token(request: OperatorRequest, body: Body) -> Answer {
+    request.require(Role::Admin)?;
+    let new: NewToken = request.read(body, MAX_BYTES).await?;
+    let role = new.role.as_deref().and_then(Role::named);
+    let role = role.ok_or_else(|| Problem::new("bad-request", "role is one of observer, operator, admin"))?;
+    if new.uses.is_some() {
+        return Err(Problem::new("bad-request", "an operator's token has no number of uses"));
+    }
+    new.create(request.server(), TokenPurpose::Operator { role: role.to_string() }).await
+}
+
+/// The operators' tokens.
+pub(super) async fn tokens(request: OperatorRequest) -> Answer {
+    request.require(Role::Admin)?;
+    Ok(Json(json!({ "tokens": request.server().tokens(None) })).into_response())
+}
+
+/// Removes an operator's token.
+pub(super) async fn remove_token(request: OperatorRequest) -> Answer {
+    request.require(Role::Admin)?;
+    remove(&request, None).await
+}
+
+/// Revokes a device's access.
+pub(super) async fn revoke(request: OperatorRequest) -> Answer {
+    let (federation, device) = (request.federation(Role::Operator)?, request.params.device);
+    if !federation.has_device(device) {
+        return Err(Problem::new("not-found", format!("there is no device {device}")));
+    }
+    request.server().revoke(&federation, device).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// The role of the operator.
+pub(super) async fn me(request: OperatorRequest) -> Answer {
+    let role = request.require(Role::Observer)?;
+    Ok(Json(json!({ "role": role.to_string() })).into_response())
+}
+
+/// The metrics.
+pub(super) async fn metrics(request: OperatorRequest) -> Answer {
+    request.require(Role::Observer)?;
+    Ok(([(CONTENT_TYPE, crate::metrics::MEDIA_TYPE)], request.server().metrics()).into_response())
+}
+
+/// A stream of all federations, for the dashboard.
+pub(super) async fn events(request: OperatorRequest) -> Answer {
+    request.require(Role::Observer)?;
+    let stream = futures_util::stream::unfold((request, true), |(request, first)| async move {
+        if !first {
+            tokio::select! {
+                () = tokio::time::sleep(EVENT_INTERVAL) => (),
+                () = request.api.closing() => return None,
+            }
+        }
+        // The token may have expired or been removed in the meantime.
+        request.require(Role::Observer).ok()?;
+        let event = Event::default().event("federations").data(views(request.server()).to_string());
+        Some((Ok::<_, Infallible>(event), (request, false)))
+    });
+    Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())
+}

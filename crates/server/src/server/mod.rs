@@ -1,0 +1,435 @@
+//! The server without its network interface: federations, devices and tokens.
+
+mod tokens;
+
+pub use tokens::{Role, TokenView};
+
+use crate::commit_queue::{CommitError, CommitQueue};
+use crate::error::ServerError;
+use crate::federation::round_driver::{Dependencies, drive};
+use crate::federation::{
+    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, StoredFederation, Unlearn,
+    catalog, check_name,
+};
+use crate::metrics::Metrics;
+use crate::now;
+use crate::secret::{self, Kind};
+use crate::storage::{
+    Change, DeviceRecord, FederationRecord, Hash, Millis, RoundRecord, Status, Storage, StorageError, Stored,
+    TokenPurpose, TokenRecord, VersionRecord,
+};
+use crate::versions::{VersionState, VersionStore};
+use sottovoce_federation::HostedFederation;
+use sottovoce_protocol::ModelVersion;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tokens::Tokens;
+use tokio::task::JoinSet;
+
+/// Why a federation was not created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// Its configuration or catalog.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// There is one of this name.
+    #[error("there is a federation {0} already")]
+    NameTaken(String),
+    /// The database.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// It cannot be started.
+    #[error(transparent)]
+    Open(#[from] ServerError),
+}
+
+/// Why a device was not enrolled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnrolError {
+    /// Not a valid token of this federation.
+    #[error("this token does not admit devices to this federation")]
+    BadToken,
+    /// It has no uses left.
+    #[error("this token has no uses left")]
+    UsedUp,
+    /// Try again.
+    #[error("busy; retry with the same key")]
+    Busy,
+    /// The database.
+    #[error("the enrolment could not be stored; retry later with the same key")]
+    NotStored,
+}
+
+/// An enrolled device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enrolled {
+    /// Its number.
+    pub device: u32,
+    /// Its credential; the server does not store it.
+    pub credential: String,
+    /// Whether it had enrolled before with the same key.
+    pub again: bool,
+}
+
+/// All federations, and what they run on.
+pub struct Server {
+    storage: Arc<dyn Storage>,
+    pub(crate) queue: CommitQueue,
+    versions: Arc<VersionStore>,
+    /// The folder of retained uploads.
+    uploads: Option<PathBuf>,
+    secret: Hash,
+    federations: RwLock<BTreeMap<String, Arc<Federation>>>,
+    tokens: Mutex<Tokens>,
+    /// Credentials that are being stored.
+    enrolling: Mutex<HashSet<Hash>>,
+    /// The number of the next federation; locked while one is created.
+    next_federation: tokio::sync::Mutex<u64>,
+    tasks: Mutex<JoinSet<()>>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Server {
+    /// Resumes all stored federations and their open rounds. Federations can retain uploads only if there is a folder for them.
+    ///
+    /// # Errors
+    /// If something cannot be read or is inconsistent.
+    pub async fn open(
+        storage: Arc<dyn Storage>,
+        versions: VersionStore,
+        uploads: Option<PathBuf>,
+    ) -> Result<Arc<Self>, ServerError> {
+        let reader = Arc::clone(&storage);
+        let load = move || Ok::<_, StorageError>((reader.load()?, reader.secret()?));
+        let loaded = tokio::task::spawn_blocking(load).await;
+        let (mut stored, secret) = loaded??;
+        let metrics = Arc::new(Metrics::new());
+        let server = Arc::new(Self {
+            queue: CommitQueue::start(Arc::clone(&storage), Arc::clone(&metrics) as Arc<_>)?,
+            storage,
+            versions: Arc::new(versions),
+            uploads,
+            secret,
+            federations: RwLock::default(),
+            tokens: Mutex::new(Tokens::new(std::mem::take(&mut stored.tokens), stored.next_token)),
+            enrolling: Mutex::default(),
+            next_federation: tokio::sync::Mutex::new(stored.next_federation),
+            tasks: Mutex::default(),
+            metrics,
+        });
+        for record in std::mem::take(&mut stored.federations) {
+            server.resume(stored.split_off(record)).await?;
+        }
+        Ok(server)
+    }
+
+    /// The folder of a federation's retained uploads. Its name is valid in a path.
+    fn uploads_of(&self, name: &str) -> Option<PathBuf> {
+        self.uploads.as_ref().map(|folder| folder.join(name))
+    }
+
+    /// Resumes a stored federation.
+    async fn resume(self: &Arc<Self>, stored: StoredFederation) -> Result<(), ServerError> {
+        let record = &stored.record;
+        let name = record.name.clone();
+        let config: FederationConfig = serde_json::from_str(&record.config).map_err(ResumeError::of(&name))?;
+        let text = std::str::from_utf8(&record.catalog).map_err(ResumeError::of(&name))?;
+        let catalog = catalog::check(text).map_err(ResumeError::of(&name))?;
+        let mut hosted = config.host(record.id, &catalog).map_err(ResumeError::of(&name))?;
+        let VersionState { version, shared, state, .. } = self.versions.get(record.id, record.version).await?;
+        let resumed = hosted.coordinator.resume(ModelVersion(version), shared, &mut &state[..]);
+        resumed.map_err(|error| ResumeError::of(&name)(format!("version {version}: {error}")))?;
+        let messages = stored.round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
+        let uploads = self.uploads_of(&name);
+        let federation = Federation::new(stored, config, hosted, self.secret, uploads)?;
+        let storage = Arc::clone(&self.storage);
+        let replayed = tokio::task::spawn_blocking(move || {
+            federation.replay_seal(&messages, storage.as_ref()).map(|()| federation)
+        });
+        self.start(replayed.await??);
+        Ok(())
+    }
+
+    /// Starts the task that drives a federation.
+    fn start(&self, federation: Federation) -> Arc<Federation> {
+        let federation = Arc::new(federation);
+        let mut all = self.federations.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(federation.name.clone(), Arc::clone(&federation));
+        let dependencies = Dependencies {
+            storage: Arc::clone(&self.storage),
+            queue: self.queue.clone(),
+            versions: Arc::clone(&self.versions),
+            observer: Arc::clone(&self.metrics) as Arc<_>,
+        };
+        lock(&self.tasks).spawn(drive(Arc::clone(&federation), dependencies));
+        federation
+    }
+
+    /// Creates a federation; it starts at once.
+    ///
+    /// # Errors
+    /// If its name is taken, or its configuration or catalog is invalid; then nothing is created.
+    pub async fn create_federation(
+        &self,
+        name: &str,
+        config: FederationConfig,
+        catalog_text: String,
+    ) -> Result<Arc<Federation>, CreateError> {
+        check_name(name)?;
+        config.check()?;
+        let catalog = catalog::check(&catalog_text).map_err(ConfigError::from)?;
+        let mut next = self.next_federation.lock().await;
+        if self.federation(name).is_some() {
+            return Err(CreateError::NameTaken(name.to_owned()));
+        }
+        let id = *next;
+        let hosted = config.host(id, &catalog).map_err(ConfigError::from)?;
+        config.check_seal(&hosted.coordinator)?;
+        config.check_retention(&hosted.coordinator, self.uploads.is_some())?;
+        let version = self.first_version(id, name, &config, &hosted).await?;
+        let json = serde_json::to_string(&config).unwrap_or_default();
+        let record = FederationRecord::new(id, name, json, catalog_text.into_bytes(), now());
+        let change = Change::CreateFederation(Box::new(record.clone()), version.clone());
+        self.queue.commit(vec![change]).await?;
+        *next += 1;
+        tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
+        let (devices, receipts, versions) = (Vec::new(), Vec::new(), vec![version]);
+        let stored = StoredFederation { record, devices, round: None, receipts, versions };
+        let federation = Federation::new(stored, config, hosted, self.secret, self.uploads_of(name));
+        Ok(self.start(federation.map_err(ServerError::from)?))
+    }
+
+    async fn first_version(
+        &self,
+        federation: u64,
+        name: &str,
+        config: &FederationConfig,
+        hosted: &HostedFederation,
+    ) -> Result<VersionRecord, CreateError> {
+        let state = VersionState::of(&hosted.coordinator, federation, name, &config.model);
+        let state = state.map_err(ServerError::from)?;
+        let bytes = self.versions.put(&state, None).await.map_err(ServerError::from)?;
+        let digest = Published::of(&hosted.coordinator).map_err(ConfigError::from)?.digest;
+        Ok(VersionRecord { federation, version: 0, digest, bytes, created: now(), rounds: 0 })
+    }
+
+    /// The federation of this name.
+    pub fn federation(&self, name: &str) -> Option<Arc<Federation>> {
+        self.federations.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All federations, by name.
+    pub fn federations(&self) -> Vec<Arc<Federation>> {
+        self.federations.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Changes the status of a federation.
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    pub async fn set_status(&self, federation: &Federation, status: Status) -> Result<(), CommitError> {
+        let change = Change::SetStatus { federation: federation.id, status: status.clone() };
+        self.queue.commit(vec![change]).await?;
+        federation.set_status(status);
+        Ok(())
+    }
+
+    /// Enrols a device; with the same key and token again, the same one.
+    ///
+    /// # Errors
+    /// If the token is not valid, or the device could not be stored.
+    pub async fn enrol(&self, federation: &Federation, token: &str, key: &str) -> Result<Enrolled, EnrolError> {
+        let hash = secret::hash(token);
+        let token = {
+            let tokens = lock(&self.tokens);
+            let record = tokens.find(&hash, now()).ok_or(EnrolError::BadToken)?;
+            match record.purpose {
+                TokenPurpose::Enrolment { federation: of, .. } if of == federation.id => record.id,
+                _ => return Err(EnrolError::BadToken),
+            }
+        };
+        let credential = secret::credential(&self.secret, federation.id, &hash, key);
+        let credential_hash = secret::hash(&credential);
+        if !lock(&self.enrolling).insert(credential_hash) {
+            return Err(EnrolError::Busy);
+        }
+        let enrolled = self.store_enrolment(federation, token, credential_hash).await;
+        lock(&self.enrolling).remove(&credential_hash);
+        let (device, again) = enrolled?;
+        Ok(Enrolled { device, credential, again })
+    }
+
+    async fn store_enrolment(
+        &self,
+        federation: &Federation,
+        token: u64,
+        credential: Hash,
+    ) -> Result<(u32, bool), EnrolError> {
+        match federation.credential_holder(&credential) {
+            CredentialHolder::Device(device) => return Ok((device, true)),
+            CredentialHolder::Revoked => return Err(EnrolError::BadToken),
+            CredentialHolder::Unknown => (),
+        }
+        if !lock(&self.tokens).spend(token) {
+            return Err(EnrolError::UsedUp);
+        }
+        let seen = now();
+        let (device, enqueued) = federation.number_device(seen, |number, enrolled| {
+            let (federation, revoked) = (federation.id, false);
+            let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked };
+            (device.clone(), self.queue.enqueue(vec![Change::Enrol { device, token }]))
+        });
+        let committed = match enqueued {
+            Ok(enqueued) => enqueued.done().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = committed {
+            lock(&self.tokens).unspend(token);
+            return Err(match error {
+                CommitError::Busy | CommitError::ShuttingDown => EnrolError::Busy,
+                CommitError::Storage(_) => EnrolError::NotStored,
+            });
+        }
+        federation.add_device(&device);
+        self.metrics.enrolled(&federation.name);
+        Ok((device.number, false))
+    }
+
+    /// Withdraws a device: deletes its data and, if the configuration says so, rolls training back to before it enrolled.
+    ///
+    /// # Errors
+    /// If its retained uploads could not be deleted, or the withdrawal could not be stored.
+    pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ServerError> {
+        let _lock = federation.delete_uploads(device).await?;
+        let unlearn = federation.config.unlearn == Unlearn::Retrain;
+        self.queue.commit(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
+        federation.remove_device(device, now());
+        Ok(())
+    }
+
+    /// Revokes a device's access.
+    ///
+    /// # Errors
+    /// If that could not be stored.
+    pub async fn revoke(&self, federation: &Federation, device: u32) -> Result<(), CommitError> {
+        self.queue.commit(vec![Change::Revoke { federation: federation.id, device }]).await?;
+        federation.revoke(device, now());
+        Ok(())
+    }
+
+    /// Creates a token, which is returned once and not stored.
+    ///
+    /// # Errors
+    /// If there is no randomness, or it could not be stored.
+    pub async fn add_token(
+        &self,
+        purpose: TokenPurpose,
+        label: &str,
+        expires: Option<Millis>,
+    ) -> Result<(String, TokenView), ServerError> {
+        let token = secret::new(match purpose {
+            TokenPurpose::Enrolment { .. } => Kind::Enrolment,
+            TokenPurpose::Operator { .. } => Kind::Operator,
+        })?;
+        // Enqueued under the lock: numbers are stored in ascending order.
+        let (record, enqueued) = {
+            let mut tokens = lock(&self.tokens);
+            tokens.next += 1;
+            let (hash, label) = (secret::hash(&token), label.to_owned());
+            let record = TokenRecord { id: tokens.next - 1, purpose, hash, label, created: now(), expires };
+            (record.clone(), self.queue.enqueue(vec![Change::AddToken(record)])?)
+        };
+        enqueued.done().await?;
+        let view = TokenView::from(&record);
+        lock(&self.tokens).add(record);
+        Ok((token, view))
+    }
+
+    /// Removes a token of a federation, or an operator's; returns whether there was one.
+    ///
+    /// # Errors
+    /// If that could not be stored.
+    pub async fn remove_token(&self, id: u64, federation: Option<u64>) -> Result<bool, CommitError> {
+        let exists = self.tokens(federation).iter().any(|token| token.id == id);
+        if exists {
+            self.queue.commit(vec![Change::RemoveToken { id }]).await?;
+            lock(&self.tokens).remove(id);
+        }
+        Ok(exists)
+    }
+
+    /// The enrolment tokens of a federation, or the operators' tokens.
+    pub fn tokens(&self, federation: Option<u64>) -> Vec<TokenView> {
+        let wanted = |record: &&TokenRecord| match record.purpose {
+            TokenPurpose::Enrolment { federation: of, .. } => Some(of) == federation,
+            TokenPurpose::Operator { .. } => federation.is_none(),
+        };
+        lock(&self.tokens).iter().filter(wanted).map(TokenView::from).collect()
+    }
+
+    /// The role that a token gives.
+    pub fn role(&self, token: &str) -> Option<Role> {
+        secret::is_of(Kind::Operator, token).then_some(())?;
+        lock(&self.tokens).role(&secret::hash(token), now())
+    }
+
+    /// Whether there is no admin's token yet.
+    pub(crate) fn has_no_admin(&self) -> bool {
+        let admin = Some(Role::Admin.to_string());
+        !self.tokens(None).iter().any(|token| token.role == admin)
+    }
+
+    /// Closed rounds before a round, the latest first.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub async fn rounds(
+        &self,
+        federation: u64,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<RoundRecord>, StorageError> {
+        let storage = Arc::clone(&self.storage);
+        let read = tokio::task::spawn_blocking(move || storage.rounds(federation, before, limit)).await;
+        read.unwrap_or_else(|error| {
+            Err(StorageError::Database { what: "reading rounds".to_owned(), reason: error.to_string() })
+        })
+    }
+
+    /// Whether the database can be read and written.
+    pub async fn is_ready(&self) -> bool {
+        let storage = Arc::clone(&self.storage);
+        let answers = tokio::task::spawn_blocking(move || storage.ping().is_ok()).await.unwrap_or(false);
+        answers && self.queue.is_healthy()
+    }
+
+    /// The metrics in the OpenMetrics text format.
+    pub fn metrics(&self) -> String {
+        self.metrics.encode(self)
+    }
+
+    /// Stops opening and closing rounds. The next start resumes open ones.
+    pub fn stop(&self) {
+        lock(&self.tasks).abort_all();
+    }
+}
+
+impl Stored {
+    /// Takes out what belongs to a federation.
+    fn split_off(&mut self, record: FederationRecord) -> StoredFederation {
+        let id = record.id;
+        let receipts = self.receipts.extract_if(.., |(federation, ..)| *federation == id);
+        StoredFederation {
+            record,
+            receipts: receipts.map(|(_, round, receipt)| (round, receipt)).collect(),
+            devices: self.devices.extract_if(.., |device| device.federation == id).collect(),
+            round: self.rounds.extract_if(.., |round| round.opening.federation == id).next(),
+            versions: self.versions.extract_if(.., |version| version.federation == id).collect(),
+        }
+    }
+}

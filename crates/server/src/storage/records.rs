@@ -1,0 +1,410 @@
+//! Records of the database, and the changes that are made to them.
+
+use bytes::Bytes;
+use serde::{Serialize, Serializer};
+
+/// Milliseconds since 1970.
+pub type Millis = u64;
+
+/// A hash of 256 bits.
+pub type Hash = [u8; 32];
+
+/// Whether a federation trains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Rounds are held.
+    Running,
+    /// No new round opens until an operator resumes training.
+    Paused,
+    /// All rounds are done, or an operator ended training.
+    Finished,
+    /// Training cannot continue, for this reason.
+    Failed(String),
+}
+
+impl Status {
+    /// Its name, as the HTTP interface has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Finished => "finished",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// A federation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FederationRecord {
+    /// Its number; never reused.
+    pub id: u64,
+    /// Its name in URLs; unique.
+    pub name: String,
+    /// Its configuration, as JSON.
+    pub config: String,
+    /// The catalog, as devices download it.
+    pub catalog: Vec<u8>,
+    /// When it was created.
+    pub created: Millis,
+    /// Whether it trains.
+    pub status: Status,
+    /// The number of the next device to enrol; numbers are never reused.
+    pub next_device: u32,
+    /// The open round, or the next one.
+    pub next_round: u64,
+    /// The current version of the shared model.
+    pub version: u64,
+    /// Rounds undone by rollbacks, which are held again.
+    pub undone: u64,
+    /// The version that the last rollback created.
+    pub rolled_back: Option<u64>,
+    /// A device that enrolled at this time has withdrawn, and the rollback is still to be done.
+    pub unlearn: Option<Millis>,
+}
+
+impl FederationRecord {
+    /// A new federation.
+    pub fn new(id: u64, name: &str, config: String, catalog: Vec<u8>, created: Millis) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            config,
+            catalog,
+            created,
+            status: Status::Running,
+            next_device: 0,
+            next_round: 0,
+            version: 0,
+            undone: 0,
+            rolled_back: None,
+            unlearn: None,
+        }
+    }
+}
+
+/// A device that has enrolled and not withdrawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceRecord {
+    /// Its federation.
+    pub federation: u64,
+    /// Its number.
+    pub number: u32,
+    /// Hash of its credential.
+    pub credential: Hash,
+    /// When it enrolled.
+    pub enrolled: Millis,
+    /// When it last checked in; written once a minute at most.
+    pub seen: Millis,
+    /// Whether an operator has revoked its access.
+    pub revoked: bool,
+}
+
+/// What a token is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenPurpose {
+    /// Enrolment of devices.
+    Enrolment {
+        /// The federation.
+        federation: u64,
+        /// Enrolments left; `None`: no limit.
+        uses: Option<u64>,
+    },
+    /// Access of an operator.
+    Operator {
+        /// The name of the operator's role.
+        role: String,
+    },
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// Its number; never reused.
+    pub id: u64,
+    /// What it is for.
+    pub purpose: TokenPurpose,
+    /// Hash of the token.
+    pub hash: Hash,
+    /// A name for people.
+    pub label: String,
+    /// When it was created.
+    pub created: Millis,
+    /// When it expires.
+    pub expires: Option<Millis>,
+}
+
+/// Who sent an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sender {
+    /// The device of this number.
+    Device(u32),
+    /// The holder of the one-time token with this nullifier; nobody knows which device that is.
+    Token(Hash),
+}
+
+/// A stored update without its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Who sent it.
+    pub sender: Sender,
+    /// The idempotency key.
+    pub key: String,
+    /// Hash of the bytes.
+    pub digest: Hash,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
+/// The start of a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoundOpening {
+    /// Its federation.
+    pub federation: u64,
+    /// Its number.
+    pub round: u64,
+    /// The version of the shared model that devices train on.
+    pub version: u64,
+    /// The devices selected, ascending.
+    pub cohort: Vec<u32>,
+    /// The number of updates after which the round closes.
+    pub wanted: u32,
+    /// With fewer updates the round is abandoned.
+    pub minimum: u32,
+    /// When it opened.
+    pub opened: Millis,
+    /// When it closes at the latest.
+    pub deadline: Option<Millis>,
+}
+
+/// A message of the secure aggregation protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealMessage {
+    /// The device that sent it; `None`: the server's mark that a step of the protocol is over.
+    pub device: Option<u32>,
+    /// The message.
+    pub bytes: Bytes,
+}
+
+/// An open round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenRound {
+    /// How it started.
+    pub opening: RoundOpening,
+    /// Whether it no longer accepts updates.
+    pub closing: bool,
+    /// Devices that declined, ascending.
+    pub declined: Vec<u32>,
+    /// Updates stored, by ascending sender.
+    pub received: Vec<Receipt>,
+    /// Messages of secure aggregation, in order of arrival.
+    pub messages: Vec<SealMessage>,
+    /// Devices that were issued a one-time token, ascending, with the blinded request of each.
+    pub issued: Vec<(u32, Hash)>,
+}
+
+impl OpenRound {
+    /// A round that has just opened.
+    pub fn new(opening: RoundOpening) -> Self {
+        let (closing, declined, received, messages, issued) = Default::default();
+        Self { opening, closing, declined, received, messages, issued }
+    }
+}
+
+/// A closed round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoundRecord {
+    /// Its federation.
+    #[serde(skip)]
+    pub federation: u64,
+    /// Its number.
+    pub round: u64,
+    /// The version it produced; `None` if it was abandoned.
+    pub version: Option<u64>,
+    /// Devices selected.
+    pub asked: u32,
+    /// Updates aggregated; none in an abandoned round.
+    pub counted: u32,
+    /// Devices that declined.
+    pub declined: u32,
+    /// Uploads rejected.
+    pub refused: u32,
+    /// Bytes of the updates aggregated.
+    pub bytes_up: u64,
+    /// Bytes of models sent during the round.
+    pub bytes_down: u64,
+    /// When it opened.
+    pub opened: Millis,
+    /// When it closed.
+    pub closed: Millis,
+    /// The mean of each criterion that devices reported, as JSON.
+    #[serde(serialize_with = "as_json")]
+    pub criteria: String,
+    /// Why it was abandoned, or empty.
+    pub remark: String,
+}
+
+fn as_json<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
+    let empty = || serde_json::Value::Object(serde_json::Map::new());
+    serde_json::from_str(text).unwrap_or_else(|_| empty()).serialize(to)
+}
+
+/// A version of a shared model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionRecord {
+    /// Its federation.
+    pub federation: u64,
+    /// Its number.
+    pub version: u64,
+    /// Hash of the parameters.
+    pub digest: Hash,
+    /// Bytes of its object.
+    pub bytes: u64,
+    /// When its parameters were computed; a version made by a rollback has the time of the one it restores.
+    pub created: Millis,
+    /// Rounds aggregated into it.
+    pub rounds: u64,
+}
+
+/// Everything that the server holds in memory while it runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    /// All federations, by ascending number.
+    pub federations: Vec<FederationRecord>,
+    /// All devices, by federation and number.
+    pub devices: Vec<DeviceRecord>,
+    /// All tokens, by number.
+    pub tokens: Vec<TokenRecord>,
+    /// Open rounds, by federation.
+    pub rounds: Vec<OpenRound>,
+    /// Federation, round and receipt of each update of the last closed rounds, ascending.
+    pub receipts: Vec<(u64, u64, Receipt)>,
+    /// All stored versions, by federation and version.
+    pub versions: Vec<VersionRecord>,
+    /// The number of the next federation.
+    pub next_federation: u64,
+    /// The number of the next token.
+    pub next_token: u64,
+}
+
+/// A change of the database.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Creates a federation and its first version.
+    CreateFederation(Box<FederationRecord>, VersionRecord),
+    /// Changes a federation's status.
+    SetStatus {
+        /// The federation.
+        federation: u64,
+        /// The new status.
+        status: Status,
+    },
+    /// Enrols a device with a token, which has one use less afterwards.
+    Enrol {
+        /// The device; its number must not have been used before.
+        device: DeviceRecord,
+        /// The token.
+        token: u64,
+    },
+    /// Revokes a device's access and deletes its update to the open round.
+    Revoke {
+        /// The federation.
+        federation: u64,
+        /// The device.
+        device: u32,
+    },
+    /// Deletes a device with its receipts and updates, except those sent with one-time tokens, which nobody can tell apart.
+    Withdraw {
+        /// The federation.
+        federation: u64,
+        /// The device.
+        device: u32,
+        /// Whether training is to be rolled back to before the device enrolled.
+        unlearn: bool,
+    },
+    /// Ends a rollback for devices that withdrew.
+    RollBack {
+        /// The federation.
+        federation: u64,
+        /// The earliest time at which one of them enrolled.
+        from: Millis,
+        /// The version restored and the number of rounds undone; `None` if no version had to be undone.
+        to: Option<(VersionRecord, u64)>,
+    },
+    /// Updates the time of devices' last check-in.
+    Seen {
+        /// The federation.
+        federation: u64,
+        /// Numbers and times.
+        devices: Vec<(u32, Millis)>,
+    },
+    /// Adds a token.
+    AddToken(TokenRecord),
+    /// Removes a token.
+    RemoveToken {
+        /// The token.
+        id: u64,
+    },
+    /// Opens a round.
+    OpenRound(RoundOpening),
+    /// Stores an update.
+    Upload {
+        /// The federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// The receipt.
+        receipt: Receipt,
+        /// The message.
+        bytes: Bytes,
+    },
+    /// A device declines a round.
+    Decline {
+        /// The federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// The device.
+        device: u32,
+    },
+    /// Issues a one-time token to a device. Rejected if it has had one, or is revoked.
+    IssueToken {
+        /// The federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// The device.
+        device: u32,
+        /// The blinded request.
+        blinded: Hash,
+    },
+    /// Stores a message of secure aggregation.
+    Seal {
+        /// The federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+        /// The message.
+        message: SealMessage,
+    },
+    /// Stops accepting updates for a round.
+    StopUploads {
+        /// The federation.
+        federation: u64,
+        /// The round.
+        round: u64,
+    },
+    /// Closes a round: deletes the bytes of its updates, keeps the receipts of the last [`RECEIPT_ROUNDS`] rounds, and moves
+    /// the federation on to the next round, and to the version if there is one.
+    CloseRound(Box<RoundRecord>, Option<VersionRecord>),
+    /// Removes a version whose object has been deleted.
+    RemoveVersion {
+        /// The federation.
+        federation: u64,
+        /// The version.
+        version: u64,
+    },
+}
+
+/// The number of closed rounds whose receipts are stored, so that a late repetition of an upload is recognised.
+pub const RECEIPT_ROUNDS: u64 = 4;
