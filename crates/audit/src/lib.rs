@@ -22,11 +22,11 @@
 //! let histories = Histories::from_lists(&lists, 30)?;
 //! let subjects = Subjects::draw(&histories, None, 30, 1);
 //! let server = Arc::new(CuriousServer::new(ExposedTables::of("fpl", None)?, subjects, View::Uploads, vec![]));
-//! let settings = registry::find("fpl")?.settings([("epochs", Value::Integer(2)), ("pi", Value::Real(1.0))])?;
+//! let settings = registry::find("fpl")?.settings([("epochs", Value::Integer(5)), ("pi", Value::Real(1.0))])?;
 //! let mut model = registry::recorded("fpl", &settings, server.clone()).unwrap();
 //! model.fit(&histories, &mut Fit::new(1, &mut Quiet))?;
 //! let signs = server.conclude()?.of("signs").unwrap().auc;
-//! assert!(signs > 0.9, "who discloses everything is an open book");
+//! assert!(signs > 0.9, "full disclosure reveals histories");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
