@@ -15,7 +15,8 @@
 //! ```
 //! use sottovoce_client::{DeviceRound, LoadedModel, NoFigures, Randomness, Secret, Seeds, Upload};
 //! use sottovoce_core::Rng;
-//! use sottovoce_protocol::{FederationId, Ledger, ModelSpec, ModelVersion, Policy, RoundTerms, SharedModel, TermsDraft};
+//! use sottovoce_protocol::{FederationId, Ledger, ModelSpec, ModelVersion, Policy, RoundTerms};
+//! use sottovoce_protocol::{SharedModel, TermsDraft};
 //! use std::sync::Arc;
 //!
 //! // What a server announces.

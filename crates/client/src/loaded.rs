@@ -9,7 +9,7 @@ use sottovoce_models::settings::TermsError;
 use sottovoce_privacy::secagg::Identity;
 use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{
-    Disclosed, Layout, Ledger, ModelError, ModelSpec, Parameters, Policy, RoundTerms, SharedModel, codec,
+    Disclosed, Layout, Ledger, ModelError, ModelSpec, Parameters, Policy, RoundTerms, SharedModel, Trained, codec,
 };
 use std::sync::{Arc, Weak};
 
@@ -188,16 +188,16 @@ impl LoadedModel {
             }
             Ok(Training::NothingDisclosed) => Upload::Nothing,
             Ok(Training::Trained(session)) => {
-                // After an error the buffer is gone with the update.
-                let update = context.disclose(session, (policy, round.when), ledger, buffers);
-                if update.is_err() {
-                    buffers.recycle(sottovoce_protocol::Trained::new(&layout));
-                }
-                let update = update?;
+                // The ledger keeps the entry only if the update can leave.
+                let mut recorded = ledger.clone();
+                let update = context.disclose(session, (policy, round.when), &mut recorded, buffers);
+                let update = update.inspect_err(|_| buffers.recycle(Trained::new(&layout)))?;
                 context.quantize(&update, randomness, buffers);
                 let upload = protect(round, privacy.as_ref(), &update, buffers);
                 buffers.recycle(update.recycle());
-                upload?
+                let upload = upload?;
+                *ledger = recorded;
+                upload
             }
         };
         Ok(Outcome { private, disclosed: withholds.then_some(disclosed), upload })

@@ -19,7 +19,7 @@
 //! let layout = Layout::new(vec![Shape::new("items", 5, 2, Keyed::Items)])?;
 //! let terms = RoundTerms::freeze(TermsDraft { round: RoundId(3), cohort_size: 100, ..TermsDraft::default() })?;
 //!
-//! // The device: two rows changed, one of them because of something its owner consumed. The policy discloses no such row.
+//! // The device: two rows changed, one because of something its owner consumed. The policy discloses no such row.
 //! let mut trained = Trained::new(&layout);
 //! trained.push_row(0, 1, RowOrigin::Consumed)?.copy_from_slice(&[0.5, -0.25]);
 //! trained.push_row(0, 4, RowOrigin::Other)?.copy_from_slice(&[0.0, 0.25]);

@@ -4,7 +4,7 @@
 //!
 //! With x_u the items of a user as ones, scaled to length 1 and with some of them dropped at random in training:
 //! ```text
-//! h = tanh(x W1 + b1)      m = h W2 + b2      l = h W3 + b3      z = m + n e^(l/2), n standard normal (z = m when scoring)
+//! h = tanh(x W1 + b1)    m = h W2 + b2    l = h W3 + b3    z = m + n e^(l/2), n standard normal (z = m when scoring)
 //! s = tanh(z W4 + b4) W5 + b5
 //! loss of a user = - sum over their items i of ln softmax(s)_i + beta KL(N(m, e^l) || N(0, 1))
 //! ```

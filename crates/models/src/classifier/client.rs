@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_learn_from_is_no_lesson_and_another_model_an_error() {
+    fn trains_on_nothing_without_images_and_rejects_another_model() {
         let (device, shared) = device(0);
         assert_eq!(trained(&device, &shared, &[]).0, TrainStats::default());
         let mut into = Trained::new(&shared.layout());

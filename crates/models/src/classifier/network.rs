@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cnn         5x5x32, pool 2, ReLU, 5x5x64, pool 2, ReLU, dense 512, ReLU, dense to the classes
-//!             1,663,370 parameters for 28 x 28 grey values and 10 classes (McMahan et al. 2017; the thesis, sec. 5.5.1)
+//!             1,663,370 parameters for 28 x 28 grey values and 10 classes (McMahan et al. 2017; thesis, sec. 5.5.1)
 //! cnn3        the same with 3x3 patches: 8,409,025 parameters for 64 x 64 x 3 and two classes (sec. 5.5.2)
 //! small-cnn   5x5x8, pool 2, ReLU, 5x5x16, pool 2, ReLU, dense 64, ReLU, dense to the classes
 //! mlp         two dense layers of 200, the "2NN" of McMahan et al.: 199,210 parameters for MNIST

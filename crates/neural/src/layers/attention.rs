@@ -6,7 +6,7 @@
 //! Q = X Wq + bq     K = S Wk + bk     V = S Wv + bv
 //! P = softmax(Q K' / sqrt(d))     C = P V     Y = C Wo + bo
 //!
-//! dC = dY Wo'     dV += P' dC     dP = dC V'     dZ = softmax's backward of dP, / sqrt(d)     dQ += dZ K     dK += dZ' Q
+//! dC = dY Wo'    dV += P' dC    dP = dC V'    dZ = softmax's backward of dP, / sqrt(d)     dQ += dZ K     dK += dZ' Q
 //! ```
 //! With a causal mask, step t looks at steps 0..=t only; the rest of its row of P is 0.
 

@@ -2,7 +2,7 @@
 //!
 //! Each column by itself, with mean m and variance v over the batch, or with the running ones:
 //! ```text
-//! n = (x - m) / sqrt(v + eps)       y = g n + b       dg += dy n     db += dy     with q = dy g and s = 1 / sqrt(v + eps):
+//! n = (x - m) / sqrt(v + eps)       y = g n + b    dg += dy n    db += dy    with q = dy g and s = 1 / sqrt(v + eps):
 //! batch statistics:    dx += s (q - mean(q) - n mean(q n))
 //! running statistics:  dx += s q
 //! running m += momentum (batch m - running m), the same for v, with the unbiased batch v

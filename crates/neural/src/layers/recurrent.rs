@@ -17,7 +17,7 @@
 //!
 //! LSTM   i, f, o = sigma(s_i), sigma(s_f), sigma(s_o)    g = tanh(s_g)    k_t = f k_(t-1) + i g    h_t = o tanh(k_t)
 //!        dk = dk_t + dh o (1 - tanh(k_t)^2)         dk_(t-1) = dk f
-//!        ds_i = dk g i (1 - i)    ds_f = dk k_(t-1) f (1 - f)    ds_g = dk i (1 - g^2)    ds_o = dh tanh(k_t) o (1 - o)
+//!        ds_i = dk g i (1 - i)    ds_f = dk k_(t-1) f (1 - f)   ds_g = dk i (1 - g^2)   ds_o = dh tanh(k_t) o (1 - o)
 //!
 //! all    dh_(t-1) += dc U'
 //! ```

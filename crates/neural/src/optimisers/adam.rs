@@ -1,7 +1,8 @@
 //! Adam (Kingma and Ba 2015).
 //!
 //! ```text
-//! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p = p - learning rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+//! m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2
+//! p = p - learning rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 //! ```
 //! Moments below 1e-30 are set to 0, which makes no difference beside eps: where gradients are 0, moments would
 //! otherwise decay into denormal numbers, with which processors are a hundred times slower.

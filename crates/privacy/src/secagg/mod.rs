@@ -7,8 +7,8 @@
 //! | step | device to server | server to device |
 //! |---|---|---|
 //! | advertise | two X25519 keys | the keys of its neighbours |
-//! | share | Shamir shares of its self-mask seed and of its mask key, encrypted for each neighbour | the shares meant for it |
-//! | mask | input + self mask + masks shared with each neighbour, signed so that they cancel | which neighbours' inputs came |
+//! | share | Shamir shares of its self-mask seed and mask key, encrypted for each neighbour | the shares meant for it |
+//! | mask | input + self mask + masks shared with neighbours, which cancel in the sum | which neighbours' inputs came |
 //! | confirm (with identities) | a signature for each neighbour it counts in | the signatures about itself |
 //! | unmask | of each neighbour one share: of the seed if its input came, of the key if not | |
 //!

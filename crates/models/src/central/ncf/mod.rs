@@ -6,7 +6,8 @@
 //! ```text
 //! GMF      x = h . (p * q) + b
 //! NeuMF    x = h . (p * q) + b + o . m_L,      m_0 = [p', q'],      m_l = relu(m_(l-1) W_l + b_l)
-//! loss of a sample = - y ln sigma(x) - (1 - y) ln(1 - sigma(x)) + regularisation / 2 (|p|^2 + |q|^2 + |p'|^2 + |q'|^2 + |h|^2 + |o|^2)
+//! loss of a sample = - y ln sigma(x) - (1 - y) ln(1 - sigma(x))
+//!                    + regularisation / 2 (|p|^2 + |q|^2 + |p'|^2 + |q'|^2 + |h|^2 + |o|^2)
 //! ```
 //! For every interaction (y = 1) each epoch draws new negatives (y = 0), items that the user does not have. Steps are
 //! Adam's on means over batches; only vectors that a batch looked up move. Items are ranked by x.

@@ -6,7 +6,7 @@
 //! With items' vectors Q and the output's weights h on the server and p on the device, probability and loss are
 //! ```text
 //! y(u, i) = sigma(sum over f of h_f p_f q_if)
-//! J_u = - sum over u's items of ln y - sum over sampled items that u does not have of ln (1 - y)  + regularisation terms
+//! J_u = - sum over u's items of ln y - sum over sampled items that u does not have of ln (1 - y) + regularisation
 //! ```
 //! In a round a device draws its negatives, goes through its samples some times by stochastic gradient descent on p,
 //! the rows of Q that it touches, and h, and sends the difference to what it was given. With gradients asked for
