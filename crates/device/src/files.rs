@@ -129,6 +129,7 @@ impl FileStore {
         XChaCha20Poly1305::new(&self.key.0.into())
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "errors and texts alike")]
     fn damaged(&self, name: &str, what: impl ToString) -> StoreError {
         StoreError::Damaged { path: self.folder.join(name).display().to_string(), what: what.to_string() }
     }

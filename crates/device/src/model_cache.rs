@@ -51,10 +51,10 @@ pub trait ModelCache: Send + Sync {
     ///
     /// # Errors
     /// If the model is unknown, its settings are invalid, or it needs facts and there are none.
-    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError>;
+    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<LoadedModel, TermsError>;
 
     /// Returns a loaded model to the cache.
-    fn release(&self, model: Box<LoadedModel>);
+    fn release(&self, model: LoadedModel);
 }
 
 /// For a single device: it holds its shared model anyway, and loads the model for each round.
@@ -68,18 +68,18 @@ impl ModelCache for NoCache {
 
     fn insert(&self, _: &Digest, _: &Arc<SharedModel>) {}
 
-    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
-        LoadedModel::load(spec, facts).map(Box::new)
+    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<LoadedModel, TermsError> {
+        LoadedModel::load(spec, facts)
     }
 
-    fn release(&self, _: Box<LoadedModel>) {}
+    fn release(&self, _: LoadedModel) {}
 }
 
 /// For many devices in one process: a few shared models, and as many loaded models as devices train at one time.
 #[derive(Default)]
 pub struct SharedCache {
     models: Mutex<VecDeque<(Digest, Arc<SharedModel>)>>,
-    loaded: Mutex<Vec<Box<LoadedModel>>>,
+    loaded: Mutex<Vec<LoadedModel>>,
 }
 
 /// Shared models in the cache: that of the round, those before it, and the next.
@@ -117,20 +117,20 @@ impl ModelCache for SharedCache {
         }
     }
 
-    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<Box<LoadedModel>, TermsError> {
+    fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<LoadedModel, TermsError> {
         let mut loaded = lock(&self.loaded);
         // Devices of one process that share a catalog share its facts.
         let fits = |model: &LoadedModel| model.spec() == spec && model.uses(facts);
-        match loaded.iter().rposition(|model| fits(model)) {
+        match loaded.iter().rposition(fits) {
             Some(index) => Ok(loaded.swap_remove(index)),
             None => {
                 drop(loaded);
-                LoadedModel::load(spec, facts).map(Box::new)
+                LoadedModel::load(spec, facts)
             }
         }
     }
 
-    fn release(&self, model: Box<LoadedModel>) {
+    fn release(&self, model: LoadedModel) {
         let mut loaded = lock(&self.loaded);
         if loaded.len() >= MAX_LOADED {
             // Evicts models with the settings of earlier rounds.

@@ -54,6 +54,7 @@ enum Line {
 /// How a recorded trial ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "nearly all trials have a result")]
 pub enum Recorded {
     /// With a result.
     Done(Summary),

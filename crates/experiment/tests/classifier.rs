@@ -160,7 +160,7 @@ fn learns_digits_with_the_faster_learning_rate() {
 #[test]
 fn errors_name_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let error = |text: &str| run_in(folder.path(), &parse(text), Existing::Fresh).err().expect("an error").to_string();
+    let error = |text: &str| run_in(folder.path(), &parse(text), Existing::Fresh).expect_err("an error").to_string();
     let found = error(&digits_file("iid"));
     assert!(found.contains("digits: a folder of this name (looked for here and under "), "{found}");
     fs::create_dir(folder.path().join("digits")).unwrap();

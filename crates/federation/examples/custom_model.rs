@@ -9,6 +9,8 @@
 //!
 //! Run it: `cargo run -p sottovoce-federation --example custom_model`
 
+#![allow(clippy::print_stdout, reason = "a program that says what it does")]
+
 use anyhow::{Context, Result, ensure};
 use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
 use sottovoce_core::{Facts, Histories, Rng, math};

@@ -20,7 +20,8 @@ pub use sottovoce_models::federated::{RegisterError, register};
 
 /// Models are few and live as long as the program.
 static FEDERATED: RwLock<Vec<&'static Model>> = RwLock::new(Vec::new());
-static CENTRAL: LazyLock<Vec<Model>> = LazyLock::new(|| central::MODELS.iter().map(|model| model.model()).collect());
+static CENTRAL: LazyLock<Vec<Model>> =
+    LazyLock::new(|| central::MODELS.iter().map(sottovoce_models::registry::CentralModel::model).collect());
 
 fn model(entry: &Entry) -> &'static Model {
     let mut known = FEDERATED.write().unwrap_or_else(PoisonError::into_inner);

@@ -29,6 +29,9 @@ impl CentralModel {
     }
 }
 
+/// Builds a model from checked settings.
+type Build = dyn Fn(&Settings) -> Box<dyn Recommender> + Send + Sync;
+
 /// Any model, ready to be built.
 #[derive(Clone)]
 pub struct Model {
@@ -41,7 +44,7 @@ pub struct Model {
     /// Where it is defined, as people cite it.
     pub paper: &'static str,
     schema: Vec<Setting>,
-    build: Arc<dyn Fn(&Settings) -> Box<dyn Recommender> + Send + Sync>,
+    build: Arc<Build>,
 }
 
 impl Model {

@@ -368,7 +368,7 @@ impl Device {
     }
 
     /// The model that the terms ask for, to be released again.
-    pub(super) fn load_model(&self, terms: &RoundTerms) -> Result<Box<LoadedModel>, Declined> {
+    pub(super) fn load_model(&self, terms: &RoundTerms) -> Result<LoadedModel, Declined> {
         let facts = self.items.as_ref().and_then(|items| items.facts());
         self.options.models.load(&terms.model, facts).map_err(|error| Declined::Terms {
             why: error.to_string(),

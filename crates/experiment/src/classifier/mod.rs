@@ -93,6 +93,7 @@ impl Trials for Classifiers {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a function for map_err")]
 fn broken(reason: impl ToString) -> TrialError {
     TrialError::Broken(reason.to_string())
 }
@@ -149,9 +150,9 @@ impl Run<'_> {
         };
         let state = serde_json::from_slice(&found.watch).map_err(|error| unfit(error.to_string()))?;
         federation.restore(&mut found.model).map_err(|error| unfit(error.to_string()))?;
-        match found.model.bytes().next() {
-            None => Ok(state),
-            Some(_) => Err(unfit("it holds more than this training has".to_owned())),
+        match found.model.read(&mut [0]) {
+            Ok(0) => Ok(state),
+            _ => Err(unfit("it holds more than this training has".to_owned())),
         }
     }
 

@@ -287,7 +287,8 @@ fn once(fields: &Fields<'_>, fixed: &Point, sweep: &[(String, Vec<Value>)], tuni
 /// The settings that rows have, for the axes of plots.
 pub(super) fn setting_names(rows: &[RowSpec]) -> Vec<&'static str> {
     let models = rows.iter().filter_map(|row| row.learner.recommender());
-    let mut names: Vec<_> = models.flat_map(|model| model.schema()).map(|setting| setting.key).collect();
+    let mut names: Vec<_> =
+        models.flat_map(sottovoce_models::registry::Model::schema).map(|setting| setting.key).collect();
     names.sort_unstable();
     names.dedup();
     names

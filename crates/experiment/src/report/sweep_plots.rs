@@ -108,7 +108,7 @@ impl Sweeps<'_> {
         let specs = &self.experiment.rows;
         let swept = swept.filter_map(|(_, row)| specs.iter().find(|spec| spec.label == row.label));
         let models = swept.filter_map(|spec| spec.learner.recommender());
-        let setting = models.flat_map(|model| model.schema()).find(|setting| setting.key == key);
+        let setting = models.flat_map(sottovoce_models::registry::Model::schema).find(|setting| setting.key == key);
         match setting.map(|setting| setting.help).filter(|help| !help.is_empty()) {
             Some(help) => format!("{}: {}.", sweep::symbol(key), lower_first(help)),
             None => String::new(),

@@ -22,10 +22,10 @@ fn checked(entry: &Entry, given: Vec<Given>) -> Settings {
 /// Small settings that a server can be hosted with.
 fn given(entry: &Entry, more: &[Given]) -> Vec<Given> {
     let model = registry::find(entry.info.name).unwrap();
-    let mut all: Vec<Given> = small(&model).into_iter().map(|(key, value)| (key, Value::parse(value))).collect();
+    let mut all: Vec<Given> = small(model).into_iter().map(|(key, value)| (key, Value::parse(value))).collect();
     all.push(("epochs", Value::Integer(3)));
     // A server does not know how long histories are; this many make an epoch one round of all devices.
-    all.extend(has(&model, "triples").then_some(("triples", Value::Integer(40))));
+    all.extend(has(model, "triples").then_some(("triples", Value::Integer(40))));
     all.extend_from_slice(more);
     all
 }

@@ -307,7 +307,7 @@ impl Server {
     }
 
     /// What each neighbour of a device says of it in its list.
-    fn from_neighbours<'a, T: Copy + 'a>(
+    fn said_by_neighbours<'a, T: Copy + 'a>(
         &'a self,
         about: ClientIndex,
         list: impl Fn(ClientIndex) -> Option<&'a Vec<(ClientIndex, T)>>,
@@ -318,7 +318,7 @@ impl Server {
 
     fn encrypted_shares(&self, header: Header) -> EncryptedShares {
         let list = |other| self.shares.get(&other).map(|shares| &shares.encrypted);
-        EncryptedShares { header, encrypted: self.from_neighbours(header.client, list) }
+        EncryptedShares { header, encrypted: self.said_by_neighbours(header.client, list) }
     }
 
     fn survivors(&self, header: Header) -> Survivors {
@@ -329,7 +329,7 @@ impl Server {
 
     fn confirmations(&self, header: Header) -> Confirmations {
         let list = |other| self.confirmed.get(&other).map(|confirm| &confirm.signatures);
-        Confirmations { header, signatures: self.from_neighbours(header.client, list) }
+        Confirmations { header, signatures: self.said_by_neighbours(header.client, list) }
     }
 
     /// The sum, once the round is done.

@@ -1,5 +1,7 @@
 //! Queries.
 
+#![allow(clippy::redundant_closure_for_method_calls, reason = "the method is not general over lifetimes")]
+
 use super::sql::{Row, Sql, SqlError, Value};
 use super::{
     DeviceRecord, FederationRecord, Hash, OpenRound, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, Status,
@@ -64,12 +66,15 @@ pub(super) fn secret(sql: &mut dyn Sql) -> Result<Hash, SqlError> {
     found.first().copied().ok_or_else(|| SqlError::Corrupt("the server's secret is missing".into()))
 }
 
+/// A visitor of updates.
+pub(super) type VisitUpdate<'a> = dyn FnMut(Sender, &[u8]) -> Result<(), SqlError> + 'a;
+
 /// Visits a round's updates: those of devices by number, then those sent with tokens by nullifier.
 pub(super) fn updates(
     sql: &mut dyn Sql,
     federation: u64,
     round: u64,
-    visit: &mut dyn FnMut(Sender, &[u8]) -> Result<(), SqlError>,
+    visit: &mut VisitUpdate<'_>,
 ) -> Result<(), SqlError> {
     let key = [federation.into(), round.into()];
     let of_devices = "SELECT device, body.bytes FROM receipt JOIN body ON body.receipt = receipt.id

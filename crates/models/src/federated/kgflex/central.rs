@@ -27,7 +27,7 @@ pub(crate) const MODEL: CentralModel = CentralModel {
     summary: "KGFlex trained in one place: facts of a knowledge graph, weighted by information gain",
     paper: "Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021",
     schema: || CentralConfig::default().schema(),
-    build: |settings| Box::new(Central::new(CentralConfig::read(settings))),
+    build: |settings| Box::new(Central::new(&CentralConfig::read(settings))),
 };
 
 choices! {
@@ -73,7 +73,7 @@ struct Person<'a> {
 }
 
 impl Central {
-    fn new(config: CentralConfig) -> Self {
+    fn new(config: &CentralConfig) -> Self {
         Self {
             device: Client::new(&config.model, &Arc::default()),
             epochs: config.epochs,

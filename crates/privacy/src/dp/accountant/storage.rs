@@ -53,6 +53,7 @@ impl Accountant {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a function for map_err")]
 fn wrong(problem: impl ToString) -> DpError {
     DpError::Stored("privacy accounts", problem.to_string())
 }

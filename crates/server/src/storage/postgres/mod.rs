@@ -233,7 +233,7 @@ impl Database for Postgres {
     /// Reconnects if the last connection was lost.
     fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError> {
         let mut reader = locked(&self.reader);
-        if !reader.as_mut().is_some_and(|session| begin_reading(session).is_ok()) {
+        if reader.as_mut().is_none_or(|session| begin_reading(session).is_err()) {
             let session = reader.insert(connect(&self.address)?);
             begin_reading(session)?;
         }
