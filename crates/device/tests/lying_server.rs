@@ -70,7 +70,8 @@ fn set(world: &mut World, setting: &str, value: &str) {
 
 #[test]
 fn declines_settings_out_of_range_unknown_missing_or_not_finite() {
-    let cases: [(&str, fn(&mut World)); 11] = [
+    type Lie = fn(&mut World);
+    let cases: [(&str, Lie); 11] = [
         ("triples", |world| set(world, "triples", "100000001")),
         ("triples", |world| set(world, "triples", "-1")),
         ("factors", |world| set(world, "factors", "1000000")),

@@ -155,12 +155,12 @@ fn resumes_from_the_folder_of_any_moment_with_the_same_bytes() {
     };
     let options = Options { report: &report, ..Options::new(folder.path()) };
     engine::run(&parse(MIXED), &Fake::default(), &options).unwrap();
-    for moment in [1, 2, 61, 75, 167] {
+    for moment in [1usize, 2, 61, 75, 167] {
         let fake = Fake::default();
         let copy = copies.path().join(moment.to_string());
         assert_eq!(bytes(&run(&parse(MIXED), &fake, &copy, 2).unwrap()), expected);
         // A trial starts and finishes; what was finished is not run again.
-        assert_eq!(fake.ran.lock().unwrap().len(), 84 - (moment + 1) / 2, "moment {moment}");
+        assert_eq!(fake.ran.lock().unwrap().len(), 84 - moment.div_ceil(2), "moment {moment}");
     }
 }
 
