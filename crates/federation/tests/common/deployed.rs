@@ -3,7 +3,7 @@
 use super::{Given, builder};
 use sottovoce_client::{DeviceRound, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
 use sottovoce_core::{Catalog, Histories, Rng};
-use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, HostedFederation, Population};
+use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, Population};
 use sottovoce_models::TensorData;
 use sottovoce_privacy::{SecureRng, secagg};
 use sottovoce_protocol::{Ledger, Policy, Received, RoundTerms, SharedModel, codec};
@@ -22,7 +22,6 @@ struct Device {
 /// A server and its devices, by user.
 pub(crate) struct Deployment {
     pub(crate) server: Coordinator,
-    rounds: u64,
     devices: BTreeMap<u32, Device>,
     policy: Policy,
     model: &'static str,
@@ -49,10 +48,10 @@ impl Deployment {
             facts: catalog.and_then(|catalog| catalog.facts.clone()),
             ..builder(devices.len(), histories.catalog_size(), seed)
         };
-        let HostedFederation { mut coordinator, rounds } = builder.build(model, settings.iter().cloned()).unwrap();
+        let mut coordinator = builder.build(model, settings.iter().cloned()).unwrap().coordinator;
         coordinator.ask_among(population.devices);
         let (settings, order) = (settings.to_vec(), Rng::new(99));
-        Self { server: coordinator, rounds, devices, policy, model, settings, builder, loaded: None, order }
+        Self { server: coordinator, devices, policy, model, settings, builder, loaded: None, order }
     }
 
     /// Another server that continues from the state of the first one.
@@ -73,11 +72,6 @@ impl Deployment {
             }
             self.round();
         }
-    }
-
-    /// As many rounds as the settings' epochs come to for a server that does not know how long histories are.
-    pub(crate) fn rounds(&self) -> u64 {
-        self.rounds
     }
 
     /// One round, in which devices answer in any order.
