@@ -71,7 +71,7 @@ pub(crate) enum Federation {
   sottovoce federation create films --model fpl --catalog-of ml-100k --set triples=20 --set cohort=50 --devices 100 \\
       --rounds 500
 
-The settings are the model's (`sottovoce models fpl`), among them cohort, over_selection, deadline and guard.")]
+The settings are the model's (`sottovoce models fpl`), among them cohort, over_selection, deadline and robust_aggregation.")]
     Create(Box<Create>),
     /// Create the key that devices share for encrypted updates, and that the server never sees
     #[command(after_help = "Example:
@@ -86,16 +86,22 @@ Give the file to devices, not to the server. Whoever has it can decrypt the upda
         out: PathBuf,
     },
     /// List all federations
+    #[command(after_help = "Example:\n  sottovoce federation list --server http://127.0.0.1:8470")]
     List(ServerArgs),
     /// Show a federation and its open round
+    #[command(after_help = "Example:\n  sottovoce federation show films --json")]
     Show(FederationArgs),
     /// Open no new rounds until `resume`
+    #[command(after_help = "Example:\n  sottovoce federation pause films")]
     Pause(FederationArgs),
     /// Open rounds again
+    #[command(after_help = "Example:\n  sottovoce federation resume films")]
     Resume(FederationArgs),
     /// End training; the model can still be downloaded
+    #[command(after_help = "Example:\n  sottovoce federation finish films")]
     Finish(FederationArgs),
     /// List closed rounds, the latest first
+    #[command(after_help = "Example:\n  sottovoce federation rounds films --limit 5")]
     Rounds {
         #[command(flatten)]
         of: FederationArgs,
@@ -119,6 +125,7 @@ Give the file to devices, not to the server. Whoever has it can decrypt the upda
         label: String,
     },
     /// Revoke a device's access
+    #[command(after_help = "Example:\n  sottovoce federation revoke films 17")]
     Revoke {
         #[command(flatten)]
         of: FederationArgs,
@@ -127,6 +134,7 @@ Give the file to devices, not to the server. Whoever has it can decrypt the upda
         device: u32,
     },
     /// Create an operator's token
+    #[command(after_help = "Example:\n  sottovoce federation operator --role observer --label dashboard")]
     Operator {
         #[command(flatten)]
         server: ServerArgs,

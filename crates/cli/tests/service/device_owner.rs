@@ -131,7 +131,7 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     let run = owner.run_until("declined");
     assert!(run["text"].as_str().unwrap().contains(requirement), "{run}");
     assert_eq!(owner.json(&["policy", "--no-require", requirement]), policy);
-    assert!(owner.fails(2, &["policy", "--pi-draw", "sometimes"]).contains("each-round"));
+    assert!(owner.fails(2, &["policy", "--pi-draw", "sometimes"]).contains("per-round"));
 
     owner.run_until("done");
     films.server.operate(&["finish", "films"]);

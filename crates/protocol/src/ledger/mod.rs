@@ -102,7 +102,7 @@ impl Ledger {
         found
     }
 
-    /// What left about each of a table's rows: [`about`](Self::about) all of them, reading entries once.
+    /// What left about each of a table's rows: [`row`](Self::row) for all of them, reading entries once.
     pub fn by_row(&self, federation: FederationId, table: &str, rows: u32) -> Vec<RowDisclosures> {
         let of_older = |row| RowDisclosures { times: self.summary.times(federation, table, row), last: None };
         let mut all: Vec<RowDisclosures> = (0..rows).map(of_older).collect();

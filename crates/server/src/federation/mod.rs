@@ -1,7 +1,7 @@
 //! A federation on the server: its devices, its open round, its current version.
 //!
 //! Handlers change the state in memory under a short lock and pass durable changes to the commit queue; one task per
-//! federation ([`round_driver`]) opens and closes rounds.
+//! federation (`round_driver`) opens and closes rounds.
 
 mod aggregation;
 mod anonymous;

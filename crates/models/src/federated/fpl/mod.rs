@@ -19,8 +19,8 @@
 //!
 //! In the papers j is an item that the user does not have. Then a row that never leaves belongs to an item that they do
 //! have, and a server sees that from many rounds, at pi = 0 as well. By default, j is therefore drawn from the whole
-//! catalog ([`Negatives::Decoys`]): which rows leave as negatives is independent of the history. Where the row of a
-//! consumed or hidden item is withheld, its part as a negative leaves as a decoy.
+//! catalog ([`Negatives::Decoys`](super::Negatives::Decoys)): which rows leave as negatives is independent of the
+//! history. Where the row of a consumed or hidden item is withheld, its part as a negative leaves as a decoy.
 //!
 //! What leaves the device, then, is rows of one table, [`Server::TABLE`]; p and the history never do.
 

@@ -4,7 +4,7 @@
 //! systems with knowledge graphs, RecSys 2021; in a federation: A. Ferrara, Pursuing privacy and personalization in
 //! recommender systems, thesis, Politecnico di Bari 2022, chapter 6, whose numbers the equations have.
 //!
-//! Items are described by features F_i ([`Facts`](sottovoce_core::Facts)), a person by F_u, the features of the items
+//! Items are described by features F_i ([`Facts`]), a person by F_u, the features of the items
 //! they have (6.2). A device sets its owner's items beside as many drawn from the rest of the catalog, and weighs each
 //! feature by how well it separates the two, its information gain k_uf (6.7); it keeps those with the largest: so many
 //! one hop away, so many further. The server holds a vector g_f and a bias b_f for each feature, a device a vector p_f
