@@ -107,7 +107,7 @@ fn rejects_false_signatures_and_continues_without_confirmation() {
     forged.keys.encryption[3] ^= 1;
     choir.refuses(0, &forged.encode(), "its identity did not sign its keys");
     forged.keys.signed = None;
-    choir.refuses(0, &forged.encode(), "the other way round");
+    choir.refuses(0, &forged.encode(), "or the reverse");
     for &place in &all {
         assert_eq!(choir.say(place, &choir.singers[place].1.advertise().encode()).status, 204);
     }
@@ -125,7 +125,7 @@ fn rejects_false_signatures_and_continues_without_confirmation() {
     confirm.signatures[0].1[9] ^= 1;
     choir.refuses(1, &confirm.encode(), "its identity did not sign its confirmations");
     confirm.signatures.pop();
-    choir.refuses(1, &confirm.encode(), "not of the devices they must be of");
+    choir.refuses(1, &confirm.encode(), "are not those of the expected devices");
     choir.step(&all[..4], |device, down| device.confirm(&Survivors::decode(down).unwrap()).unwrap().encode());
     choir.step(&all[..4], |device, down| {
         device.unmask_confirmed(&Confirmations::decode(down).unwrap()).unwrap().encode()

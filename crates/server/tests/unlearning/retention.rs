@@ -36,7 +36,7 @@ fn retained(folder: &Path) -> Vec<(u64, Vec<u32>)> {
     let collector = Collector::default();
     match StoredUploads::open(&folder.join("uploads/town")) {
         Ok(uploads) => uploads.replay(&collector).unwrap(),
-        Err(error) => assert!(error.to_string().contains("no uploads are kept here"), "{error}"),
+        Err(error) => assert!(error.to_string().contains("no uploads are stored here"), "{error}"),
     }
     collector.0.into_inner().unwrap()
 }
