@@ -22,7 +22,7 @@ pub(crate) fn from_arguments(source: &str, how: &Preparing, common: &Common) -> 
     Ok(data)
 }
 
-/// LoadReport what was skipped while reading and left out by cleaning.
+/// Notes what was skipped while reading and left out by cleaning.
 pub(crate) fn show_notes(notes: &LoadReport, cleaned: &CleaningReport, common: &Common) {
     if common.quiet {
         return;

@@ -26,7 +26,7 @@ pub(crate) struct DownloadCosts {
 }
 
 impl DownloadCosts {
-    /// Takes a device to the current version; returns the bytes of its download. Without a slab of versions every
+    /// Takes a device to the current version; returns the bytes of its download. Without versions every
     /// device gets all of the model.
     pub(crate) fn charge(&self, has: Option<&mut HeldVersion>) -> u64 {
         let Some(has) = has else { return self.whole };

@@ -1,14 +1,14 @@
-//! How a cohort is partition into parts whose sums are merged in order.
+//! How a cohort is divided into parts whose sums are merged in order.
 //!
 //! Sums of floating-point numbers depend on the order of addition. So that they are the same on any number of threads,
-//! in the simulator and on a server, a cohort is partition by its size and the model's alone.
+//! in the simulator and on a server, a cohort is divided by its size and the model's alone.
 
 use sottovoce_protocol::{Keyed, Layout};
 use std::ops::Range;
 
 /// Devices that a part of the cohort has at least where updates are rows: smaller parts cost more than they gain.
 const LEAST_PART: usize = 32;
-/// Parts a cohort is partition into: adding each to the others costs a pass over the shared model.
+/// Parts a cohort is divided into: adding each to the others costs a pass over the shared model.
 const FEW_PARTS: usize = 12;
 /// Devices of a part for which that cost does not matter, so that there may be more parts for more cores.
 const LARGE_PART: usize = 4096;

@@ -55,7 +55,7 @@ pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// DisclosureSeeds of a million.
+/// Draws of a million.
 const DRAWS: usize = 1_000_000;
 
 /// Discrete Gaussian noise on integers.
