@@ -9,9 +9,13 @@ mod training;
 
 pub(crate) use audit::{Audit, Sweep};
 pub(crate) use data::{CleaningArgs, Data, FileKind, GraphArgs, Preparing, Reading, Source, SplitArgs};
-pub(crate) use device::{ChangePolicy, Device, Enrol, Location, RunDevice};
+pub(crate) use device::Device;
+#[cfg(feature = "serve")]
+pub(crate) use device::{ChangePolicy, Enrol, Location, RunDevice};
 pub(crate) use experiment::{Bench, Demo, Models, Run};
-pub(crate) use service::{Create, Federation, FederationArgs, Fleet, Serve, ServerArgs};
+#[cfg(feature = "serve")]
+pub(crate) use service::{Create, FederationArgs, ServerArgs};
+pub(crate) use service::{Federation, Fleet, Serve};
 pub(crate) use training::{Evaluate, ModelSettings, Recommend, Train, Unlearn};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};

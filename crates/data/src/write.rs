@@ -163,7 +163,7 @@ fn atomically(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> Resu
 mod parquet {
     use super::{DataError, Path, Rows};
 
-    pub(super) fn write(_: &Rows<'_>, path: &Path) -> Result<()> {
+    pub(super) fn write(_: &Rows<'_>, path: &Path) -> Result<(), DataError> {
         Err(DataError::without_parquet(&path.display().to_string()))
     }
 }
