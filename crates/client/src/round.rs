@@ -150,7 +150,9 @@ impl<'a> Round<'a> {
         }
         let mut disclosed = std::mem::take(&mut buffers.disclosed_items);
         disclosed.clear();
-        disclosed.extend(policy.disclosed_items(device.history, fixed).filter(|_| withholds));
+        if withholds {
+            disclosed.extend(policy.disclosed_items(device.history, fixed));
+        }
         let items = if withholds { &disclosed[..] } else { device.history };
         let trained = self.train_disclosed(device, items, (&mut rng, fixed), randomness, buffers);
         buffers.disclosed_items = disclosed;

@@ -118,6 +118,7 @@ impl Histories {
     }
 
     /// One user's items in time order.
+    #[inline]
     pub fn of(&self, user: usize) -> &[u32] {
         &self.items[self.range(user)]
     }

@@ -27,11 +27,13 @@ impl Rng {
         Self::from_key(mix(seed ^ 0x5077_0C0E_0000_0001))
     }
 
+    #[inline]
     fn from_key(key: u64) -> Self {
         Self { key, source: Xoshiro256PlusPlus::seed_from_u64(key) }
     }
 
     /// An independent stream named by a label and a number; does not advance this one.
+    #[inline]
     pub fn stream(&self, label: &str, index: u64) -> Rng {
         let mut key = self.key;
         for byte in label.bytes() {

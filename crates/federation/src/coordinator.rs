@@ -197,17 +197,23 @@ impl Coordinator {
 
     /// The cohort of the next round, of devices that can be reached.
     pub fn draw(&mut self, reachable: &dyn Fn(u32) -> bool) -> SelectedCohort<'_> {
-        self.draw_attempt(0, Some(reachable))
+        let rng = self.randomness();
+        self.draw_attempt(&rng, 0, Some(reachable))
     }
 
-    /// One attempt at the cohort of the next round; without a condition every device can be reached. The only place
-    /// where cohorts are drawn, simulated or deployed.
-    pub(crate) fn draw_attempt(&mut self, attempt: u64, reachable: Option<&dyn Fn(u32) -> bool>) -> SelectedCohort<'_> {
+    /// One attempt at the cohort of the next round, whose randomness is given; without a condition every device can be
+    /// reached. The only place where cohorts are drawn, simulated or deployed.
+    pub(crate) fn draw_attempt(
+        &mut self,
+        round: &Rng,
+        attempt: u64,
+        reachable: Option<&dyn Fn(u32) -> bool>,
+    ) -> SelectedCohort<'_> {
         // Sums have room for so many devices; more would all have to be turned away.
         let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
         let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
-        let (ask, rng) = (self.rules.ask(self.wanted()).min(room), self.randomness());
-        let rng = &mut rng.stream(streams::COHORT, attempt);
+        let ask = self.rules.ask(self.wanted()).min(room);
+        let rng = &mut round.stream(streams::COHORT, attempt);
         match reachable {
             Some(reachable) => self.selector.draw_reachable(ask, rng, reachable),
             None => SelectedCohort { cohort: self.selector.draw(ask, rng), unavailable: 0 },

@@ -190,7 +190,7 @@ impl Federation {
         let Self { devices, coordinator: server, aggregate, .. } = self;
         server.renew(aggregate);
         let (round, rng, wanted) = (server.round(), server.randomness(), server.wanted());
-        let selected = select_cohort(server, devices.reachability(), self.clock)?;
+        let selected = select_cohort(server, &rng, devices.reachability(), self.clock)?;
         let terms = server.announcement.freeze(server.shared.version, server.selector.drawn().len())?;
         let now = self.clock + selected.waited;
         let call = RoundCall { cohort: server.selector.drawn(), wanted, rules: server.rules, now };

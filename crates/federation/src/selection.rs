@@ -2,6 +2,7 @@
 
 use crate::availability::DeviceBehaviour;
 use crate::{Coordinator, FederationError};
+use sottovoce_core::Rng;
 
 /// Attempts at a cohort, each when somebody should be reachable, before giving up.
 const ATTEMPTS: u64 = 1000;
@@ -16,16 +17,17 @@ pub(crate) struct ReachableCohort {
 /// Draws devices that can be asked from `now` on, waiting if there is none. The cohort is [`Coordinator::cohort`].
 pub(crate) fn select_cohort(
     server: &mut Coordinator,
+    rng: &Rng,
     reachability: Option<&DeviceBehaviour>,
     now: f64,
 ) -> Result<ReachableCohort, FederationError> {
     let Some(reachability) = reachability else {
-        server.draw_attempt(0, None);
+        server.draw_attempt(rng, 0, None);
         return Ok(ReachableCohort { unavailable: 0, waited: 0.0 });
     };
     let (mut at, mut unavailable) = (now, 0);
     for attempt in 0..ATTEMPTS {
-        let drawn = server.draw_attempt(attempt, Some(&|device| reachability.wait(device, at) == Some(0.0)));
+        let drawn = server.draw_attempt(rng, attempt, Some(&|device| reachability.wait(device, at) == Some(0.0)));
         unavailable += drawn.unavailable;
         if !drawn.cohort.is_empty() || server.population().is_empty() {
             return Ok(ReachableCohort { unavailable, waited: at - now });

@@ -103,41 +103,45 @@ struct Trainer<'a> {
 /// Triples whose negatives are drawn together, so that their look-ups do not wait for each other.
 const BLOCK: usize = 64;
 
-/// One epoch; returns the mean loss, or NaN if a parameter is not finite.
+/// Training on a chunk of interactions; false if a parameter is not finite. No closure stands between a kernel and its
+/// loop: compiled on its own, a closure would not get the kernel's instructions.
 struct Pass<'a, const N: usize> {
     trainer: &'a Trainer<'a>,
     factors: &'a mut Factors,
-    order: &'a mut EpochOrder,
+    chunk: &'a [Interaction],
     rng: &'a mut Rng,
+    loss: &'a mut Loss,
 }
 
 impl<const N: usize> SimdKernel for Pass<'_, N> {
-    type Output = f64;
+    type Output = bool;
 
     #[inline(always)]
-    fn run(self) -> f64 {
-        let Pass { trainer, factors, order, rng } = self;
-        let mut loss = Loss::new();
-        let mut finite = true;
+    fn run(self) -> bool {
+        let Pass { trainer, factors, chunk, rng, loss } = self;
         let mut negatives = [0; BLOCK];
-        order.epoch(rng, |chunk, rng| {
-            for block in chunk.chunks(BLOCK) {
-                let negatives = &mut negatives[..block.len()];
-                trainer.sampler.sample(&block.iter().map(|positive| positive.user), negatives, rng);
-                finite = finite && trainer.train::<N>(factors, block, negatives, &mut loss);
+        for block in chunk.chunks(BLOCK) {
+            let negatives = &mut negatives[..block.len()];
+            trainer.sampler.sample(&block.iter().map(|positive| positive.user), negatives, rng);
+            if !trainer.train::<N>(factors, block, negatives, loss) {
+                return false;
             }
-        });
-        if finite { loss.mean() } else { f64::NAN }
+        }
+        true
     }
 }
 
 impl Trainer<'_> {
     fn epoch(&self, factors: &mut Factors, order: &mut EpochOrder, rng: &mut Rng) -> EpochStats {
-        let triples = order.len();
-        let loss = with_stride!(factors.items.stride(), N => {
-            simd_dispatch(Pass::<N> { trainer: self, factors: &mut *factors, order, rng })
+        let (triples, mut loss, mut finite) = (order.len(), Loss::new(), true);
+        order.epoch(rng, |chunk, rng| {
+            finite = finite
+                && with_stride!(factors.items.stride(), N => {
+                    simd_dispatch(Pass::<N> { trainer: self, factors, chunk, rng, loss: &mut loss })
+                });
         });
         factors.changed();
+        let loss = if finite { loss.mean() } else { f64::NAN };
         EpochStats { triples, loss: Some(loss), finite: factors.is_finite() }
     }
 

@@ -54,7 +54,6 @@ impl EpochOrder {
     }
 
     /// Calls `train` with each chunk of an epoch and the random stream.
-    #[inline(always)]
     pub(super) fn epoch(&mut self, rng: &mut Rng, mut train: impl FnMut(&[Interaction], &mut Rng)) {
         rng.shuffle(&mut self.groups);
         for group in self.groups.iter_mut().filter(|group| !group.is_empty()) {
