@@ -135,13 +135,7 @@ impl Client {
     }
 
     /// One step down the mean gradient of some samples; adds their losses.
-    fn step_together(
-        &self,
-        of: std::ops::Range<usize>,
-        p: &mut [f32],
-        scratch: &mut Scratch,
-        loss: &mut Loss,
-    ) {
+    fn step_together(&self, of: std::ops::Range<usize>, p: &mut [f32], scratch: &mut Scratch, loss: &mut Loss) {
         let Scratch { samples, row_of, rows, output, gradients, .. } = scratch;
         let (width, share) = (p.len(), 1.0 / of.len() as f32);
         let gradients = &mut gradients.resized(rows.len(), width);

@@ -216,24 +216,12 @@ mod tests {
     fn device(triples: usize) -> Client {
         let regularisation = Regularisation { user: 0.3, positive: 0.2, negative: 0.1 };
         let negatives = Negatives::Papers;
-        Client {
-            factors: FACTORS,
-            triples,
-            learning_rate: 0.07,
-            regularisation,
-            init_deviation: 0.5,
-            negatives,
-        }
+        Client { factors: FACTORS, triples, learning_rate: 0.07, regularisation, init_deviation: 0.5, negatives }
     }
 
     /// The sums of one round as the paper writes them, triple after triple, in double precision: dQ with db in the last
     /// column, and dp.
-    fn literally(
-        device: &Client,
-        table: &Table,
-        p: &[f32],
-        triples: &[[u32; 2]],
-    ) -> (Vec<[f64; 6]>, [f64; 5]) {
+    fn literally(device: &Client, table: &Table, p: &[f32], triples: &[[u32; 2]]) -> (Vec<[f64; 6]>, [f64; 5]) {
         let wide = |value: f32| f64::from(value);
         let (l_u, l_i, l_j) = (
             wide(device.regularisation.user),

@@ -49,10 +49,9 @@ impl Client {
             let (p, back) = (f64::from(p), f64::from(self.regularisation.user));
             into.private[f] = wrong * (f64::from(positive[f]) - f64::from(negative[f])) - back * p;
         }
-        for (item, row, wrong, regularisation) in [
-            (i, positive, wrong, self.regularisation.positive),
-            (j, negative, -wrong, self.regularisation.negative),
-        ] {
+        for (item, row, wrong, regularisation) in
+            [(i, positive, wrong, self.regularisation.positive), (j, negative, -wrong, self.regularisation.negative)]
+        {
             let sums = into.row(item, width);
             for (f, &q) in row.iter().enumerate() {
                 let p = user.get(f).map_or(1.0, |&p| f64::from(p));
@@ -87,14 +86,7 @@ mod tests {
     fn device() -> Client {
         let regularisation = Regularisation { user: 0.03, positive: 0.02, negative: 0.01 };
         let negatives = Negatives::Decoys;
-        Client {
-            factors: FACTORS,
-            triples: 1,
-            learning_rate: 0.5,
-            regularisation,
-            init_deviation: 0.5,
-            negatives,
-        }
+        Client { factors: FACTORS, triples: 1, learning_rate: 0.5, regularisation, init_deviation: 0.5, negatives }
     }
 
     fn model(seed: u64) -> Parameters {
@@ -103,12 +95,7 @@ mod tests {
 
     /// Sums of what leaves, by item, and the change of the private vector before noise, both in steps; `tell` is told
     /// what was to be noised.
-    fn learn(
-        shared: &Parameters,
-        history: &[u32],
-        clip: f64,
-        chance: f64,
-    ) -> (Vec<f64>, Vec<i64>, TrainStats) {
+    fn learn(shared: &Parameters, history: &[u32], clip: f64, chance: f64) -> (Vec<f64>, Vec<i64>, TrainStats) {
         let device = device();
         let mut private = [0.3, -0.2, 0.5, 0.1];
         let mut kept = Vec::new();

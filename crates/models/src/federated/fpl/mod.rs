@@ -37,8 +37,8 @@ pub use config::FplConfig;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
+    Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -53,10 +53,8 @@ impl FederatedModel for Fpl {
         summary: "Federated pair-wise learning: users' vectors stay on their devices, and users choose what fraction of their likes leaves",
         paper: "Anelli, Deldjoo, Di Noia, Ferrara, Narducci: User-controlled federated matrix factorization for recommender systems. J. Intell. Inf. Syst. 2022",
     };
-    const EPOCHS: Epochs = Epochs {
-        default: 50,
-        help: "Epochs; in one, as many triples are trained on as there are interactions",
-    };
+    const EPOCHS: Epochs =
+        Epochs { default: 50, help: "Epochs; in one, as many triples are trained on as there are interactions" };
 
     type Config = FplConfig;
     type Client = Client;
