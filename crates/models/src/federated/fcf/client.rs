@@ -2,7 +2,7 @@
 
 use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal, Solver};
-use crate::{ClientModel, TrainInput, TrainStats};
+use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 use std::borrow::Cow;
@@ -136,7 +136,7 @@ impl ClientModel for Client {
         scratch: &mut Scratch,
         _rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let TrainInput { shared, prepared, private: user, history, hidden, .. } = input;
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
             return Ok(TrainStats::default());

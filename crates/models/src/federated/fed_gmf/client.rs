@@ -1,9 +1,9 @@
 //! The device's half: stochastic gradient descent on the owner's samples.
 
 use crate::loss::Loss;
-use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
+use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
-use sottovoce_protocol::{Parameters, RowOrigin, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Trained};
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,13 +189,7 @@ impl ClientModel for Client {
         rng.fill_normal(self.init_deviation, private);
     }
 
-    fn train(
-        &self,
-        input: TrainInput<'_>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
         let history = &*input.visible();
         let TrainInput { shared, private: p, hidden, .. } = input;
         let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
@@ -229,7 +223,7 @@ impl ClientModel for Client {
         bounds: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         self.train_bounded(input, bounds, rng, into)
     }
 

@@ -3,9 +3,9 @@
 use super::Client;
 use crate::federated::dp_sgd::{DpSgd, Gradient, Sums, sigmoid};
 use crate::loss::Loss;
-use crate::{TrainInput, TrainStats};
+use crate::{TrainInput, TrainResult, TrainStats};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Table, Trained, UpdateError};
+use sottovoce_protocol::{Table, Trained};
 
 impl Client {
     /// Learns from each interaction by its chance. Samples are all interactions that there are, taken or not. What is
@@ -16,7 +16,7 @@ impl Client {
         dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let history = input.visible();
         let TrainInput { shared, private, hidden, .. } = input;
         let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
@@ -32,12 +32,7 @@ impl Client {
             sums.add(&gradient, dp_sgd);
         }
         let rate = if self.gradients { self.learning_rate } else { 1.0 };
-        for (p, change) in p.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut sums.private))) {
-            *p += rate * change;
-        }
-        sums.write_update(dp_sgd, hidden, into)?;
-        into.set_samples(history.len() as u64);
-        Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
+        sums.finish(dp_sgd, (p, rate), (&history, hidden), loss, into)
     }
 
     /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is

@@ -3,7 +3,7 @@
 use super::Server;
 use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
-use crate::{ClientModel, TrainInput, TrainStats};
+use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
@@ -180,13 +180,7 @@ impl ClientModel for Client {
         private.fill(0.0);
     }
 
-    fn train(
-        &self,
-        input: TrainInput<'_>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
         let history = &*input.visible();
         let TrainInput { shared, private, .. } = input;
         if history.is_empty() {

@@ -3,9 +3,9 @@
 use super::{Client, simd};
 use crate::federated::dp_sgd::{DpSgd, Gradient, Sums, sigmoid};
 use crate::loss::Loss;
-use crate::{TrainInput, TrainStats};
+use crate::{TrainInput, TrainResult, TrainStats};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Table, Trained, UpdateError};
+use sottovoce_protocol::{Table, Trained};
 
 impl Client {
     /// Learns from each interaction by its chance, against an item of the whole catalog. Samples are all interactions
@@ -16,7 +16,7 @@ impl Client {
         dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let history = input.visible();
         let TrainInput { shared, private, hidden, .. } = input;
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
@@ -31,12 +31,7 @@ impl Client {
             loss.add(self.gradient(table, user, triple, &mut gradient) as f32);
             sums.add(&gradient, dp_sgd);
         }
-        for (p, change) in user.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut sums.private))) {
-            *p += self.learning_rate * change;
-        }
-        sums.write_update(dp_sgd, hidden, into)?;
-        into.set_samples(history.len() as u64);
-        Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
+        sums.finish(dp_sgd, (user, self.learning_rate), (&history, hidden), loss, into)
     }
 
     /// All that one triple moves; returns the probability of the order that it says.
