@@ -21,11 +21,11 @@ use sottovoce_evaluate::{EvaluationInput, Protocol, evaluate};
 use sottovoce_federation::registry;
 use sottovoce_models::federated::{
     AggregationSpec, ClientModel, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule, ServerModel, Sum, TensorSlice, TrainInput, TrainStats, item_rows, register,
+    RowMeaning, Schedule, ServerModel, Sum, TensorSlice, TrainInput, TrainResult, TrainStats, item_rows, register,
 };
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, Quiet, TensorData, config};
-use sottovoce_protocol::{Layout, ModelError, Parameters, Policy, RowOrigin, Table, Trained, UpdateError};
+use sottovoce_protocol::{Layout, ModelError, Parameters, Policy, RowOrigin, Table, Trained};
 use sottovoce_server::storage::TokenPurpose;
 use sottovoce_server::{Config, FederationConfig, RunningServer};
 use std::sync::Arc;
@@ -120,13 +120,7 @@ impl ClientModel for RerankClient {
         private.fill(0.0);
     }
 
-    fn train(
-        &self,
-        input: TrainInput<'_>,
-        (): &mut (),
-        _: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    fn train(&self, input: TrainInput<'_>, (): &mut (), _: &mut Rng, into: &mut Trained) -> TrainResult {
         if input.private[0] > 0.0 || input.history.is_empty() {
             return Ok(TrainStats::default());
         }

@@ -31,7 +31,7 @@ pub mod registry;
 pub mod settings;
 pub mod stored;
 
-pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainStats};
+pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainResult, TrainStats};
 pub use recommender::{
     Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary, Tensor,
     TensorData, Traffic, Turnout, Watch,

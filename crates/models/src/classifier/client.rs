@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::server::flattened;
-use crate::{ClientModel, TrainInput, TrainStats};
+use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Images, Rng};
 use sottovoce_neural::{Arena, NeuralError, Sgd};
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
@@ -118,7 +118,7 @@ impl ClientModel for Classifier {
         scratch: &mut Scratch,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let own = input.history;
         if own.is_empty() {
             return Ok(TrainStats::default());

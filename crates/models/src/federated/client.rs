@@ -42,6 +42,9 @@ pub struct TrainStats {
     pub loss: f64,
 }
 
+/// What training gives: its statistics, or why the update could not be written.
+pub type TrainResult = Result<TrainStats, UpdateError>;
+
 /// What runs on a device. It holds settings only: a device's state is its private model, which the simulator stores for
 /// many devices in one slab. Working memory is passed in, so that training does not allocate.
 pub trait ClientModel: Send + Sync + 'static {
@@ -73,7 +76,7 @@ pub trait ClientModel: Send + Sync + 'static {
         scratch: &mut Self::Scratch,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError>;
+    ) -> TrainResult;
 
     /// Whether [`train_dp_sgd`](Self::train_dp_sgd) is implemented: for models whose gradient is a sum over
     /// interactions, and whose private model depends on the history through that gradient only.
@@ -92,7 +95,7 @@ pub trait ClientModel: Send + Sync + 'static {
         dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let _ = (input, dp_sgd, rng, into);
         Ok(TrainStats::default())
     }

@@ -6,6 +6,8 @@
 //! added when they are quantized, and the private model, on which later rounds depend. Negatives are therefore drawn
 //! from the whole catalog, whether the user has an item or not, and each interaction is sampled independently.
 
+use super::{TrainResult, TrainStats};
+use crate::loss::Loss;
 use sottovoce_core::math;
 use sottovoce_protocol::{Policy, RowOrigin, Trained, UpdateError};
 
@@ -33,7 +35,7 @@ impl DpSgd<'_> {
 
     /// The factor that turns values of a gradient with this sum of squares into steps, to be truncated towards zero:
     /// the norm of the integers is then at most the clip.
-    pub(crate) fn scale(&self, squares: f64) -> f64 {
+    fn scale(&self, squares: f64) -> f64 {
         let norm = squares.sqrt();
         if norm <= self.clip * (1.0 - SLACK) {
             return self.steps * (1.0 - SLACK);
@@ -42,12 +44,12 @@ impl DpSgd<'_> {
     }
 
     /// A sum of steps as a value; sums beyond 24 bits are clamped, as they are in uploads.
-    pub(crate) fn value(&self, sum: i64) -> f32 {
+    fn value(&self, sum: i64) -> f32 {
         (sum.clamp(-(1 << 24), 1 << 24) as f64 / self.steps) as f32
     }
 
     /// Adds noise to the sums of a private model's gradient and returns them as values.
-    pub(crate) fn noised(&mut self, mut sums: Vec<i64>) -> Vec<f32> {
+    fn noised(&mut self, mut sums: Vec<i64>) -> Vec<f32> {
         (self.noise)(&mut sums);
         sums.into_iter().map(|sum| (sum as f64 / self.steps) as f32).collect()
     }
@@ -95,9 +97,9 @@ impl Gradient {
 pub(crate) struct Sums {
     width: usize,
     /// Rows, ascending, and their sums.
-    pub(crate) rows: Vec<u32>,
+    rows: Vec<u32>,
     values: Vec<i64>,
-    pub(crate) private: Vec<i64>,
+    private: Vec<i64>,
     dense: Vec<i64>,
 }
 
@@ -127,14 +129,28 @@ impl Sums {
         }
     }
 
+    /// Ends a round of an input with these interactions: moves the private model by its noised sums times `rate`, and
+    /// writes the others `into` an update. Samples are all interactions that there are, taken or not.
+    pub(crate) fn finish(
+        mut self,
+        dp_sgd: &mut DpSgd<'_>,
+        (private, rate): (&mut [f32], f32),
+        (history, hidden): (&[u32], &[u32]),
+        loss: Loss,
+        into: &mut Trained,
+    ) -> TrainResult {
+        for (p, change) in private.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut self.private))) {
+            *p += rate * change;
+        }
+        self.write_update(dp_sgd, hidden, into)?;
+        let samples = history.len() as u64;
+        into.set_samples(samples);
+        Ok(TrainStats { samples, loss: loss.sum() })
+    }
+
     /// Writes the sums `into` an update: rows in its first table, dense ones, if there are any, in its second. All rows
     /// are marked as other: the noise hides which items the user has, and which rows there are.
-    pub(crate) fn write_update(
-        &self,
-        dp_sgd: &DpSgd<'_>,
-        hidden: &[u32],
-        into: &mut Trained,
-    ) -> Result<(), UpdateError> {
+    fn write_update(&self, dp_sgd: &DpSgd<'_>, hidden: &[u32], into: &mut Trained) -> Result<(), UpdateError> {
         let values = |sums: &[i64]| sums.iter().map(|&sum| dp_sgd.value(sum)).collect::<Vec<f32>>();
         into.push_rows(0, &self.rows, &vec![RowOrigin::Other; self.rows.len()])?.copy_from_slice(&values(&self.values));
         // Rows of hidden items leave as decoys, as they do for users who do not have them.

@@ -2,13 +2,14 @@
 
 use super::{
     AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FederatedModel, Population, Schedule,
-    ServerModel, TensorSlice, TrainInput, TrainStats,
+    ServerModel, TensorSlice, TrainInput, TrainResult,
 };
 use crate::settings::{Config, Settings, TermsError};
 use crate::{ModelError, Reason, features};
 use sottovoce_core::{Catalog, Facts, Rng};
-use sottovoce_protocol::{Layout, ModelError as LayoutError, ModelSpec, Parameters, Trained, UpdateError};
+use sottovoce_protocol::{Layout, ModelError as LayoutError, ModelSpec, Parameters, Trained};
 use std::any::Any;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Working memory of some client.
@@ -17,32 +18,71 @@ pub struct Scratch(Box<dyn Any + Send + Sync>);
 /// What some client computed from a shared model.
 pub struct Prepared(Box<dyn Any + Send + Sync>);
 
-/// The client's half of any model. [`Scratch`] and [`Prepared`] must come from the same client, or one of the same
-/// model.
+/// The client's half of any model: an [`AnyClient`].
 #[derive(Clone)]
 pub struct DynClient(Arc<dyn AnyClient>);
 
-trait AnyClient: Send + Sync {
+impl DynClient {
+    /// Of any client.
+    pub fn new(client: impl ClientModel) -> Self {
+        Self(Arc::new(client))
+    }
+}
+
+impl Deref for DynClient {
+    type Target = dyn AnyClient;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+/// [`ClientModel`] without its types. [`Scratch`] and [`Prepared`] must come from the same client, or one of the same
+/// model; training panics if they are another model's.
+pub trait AnyClient: Send + Sync {
+    /// See [`ClientModel::prepare`].
     fn prepare(&self, shared: &Parameters) -> Prepared;
+
+    /// See [`ClientModel::scratch`].
     fn scratch(&self, items: usize) -> Scratch;
+
+    /// See [`ClientModel::private_values`].
     fn private_values(&self) -> usize;
+
+    /// See [`ClientModel::init_private`].
     fn init_private(&self, private: &mut [f32], rng: &mut Rng);
+
+    /// See [`ClientModel::train`].
+    ///
+    /// # Errors
+    /// As there.
     fn train(
         &self,
         input: TrainInput<'_, Prepared>,
         scratch: &mut Scratch,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError>;
+    ) -> TrainResult;
+
+    /// See [`ClientModel::supports_dp_sgd`].
     fn supports_dp_sgd(&self) -> bool;
+
+    /// See [`ClientModel::train_dp_sgd`].
+    ///
+    /// # Errors
+    /// As there.
     fn train_dp_sgd(
         &self,
         input: TrainInput<'_, Prepared>,
         dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError>;
+    ) -> TrainResult;
+
+    /// See [`ClientModel::score`].
     fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]);
+
+    /// See [`ClientModel::explain`].
     fn explain(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason>;
 }
 
@@ -76,7 +116,7 @@ impl<C: ClientModel> AnyClient for C {
         scratch: &mut Scratch,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let Some(scratch) = scratch.0.downcast_mut() else { panic!("working memory of another model") };
         ClientModel::train(self, typed::<C>(input), scratch, rng, into)
     }
@@ -91,7 +131,7 @@ impl<C: ClientModel> AnyClient for C {
         dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         ClientModel::train_dp_sgd(self, typed::<C>(input), dp_sgd, rng, into)
     }
 
@@ -104,98 +144,54 @@ impl<C: ClientModel> AnyClient for C {
     }
 }
 
-/// As [`ClientModel`] has them.
-impl DynClient {
-    /// Of any client.
-    pub fn new(client: impl ClientModel) -> Self {
-        Self(Arc::new(client))
-    }
-
-    /// See [`ClientModel::prepare`].
-    pub fn prepare(&self, shared: &Parameters) -> Prepared {
-        self.0.prepare(shared)
-    }
-
-    /// See [`ClientModel::scratch`].
-    pub fn scratch(&self, items: usize) -> Scratch {
-        self.0.scratch(items)
-    }
-
-    /// See [`ClientModel::private_values`].
-    pub fn private_values(&self) -> usize {
-        self.0.private_values()
-    }
-
-    /// See [`ClientModel::init_private`].
-    pub fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
-        self.0.init_private(private, rng);
-    }
-
-    /// See [`ClientModel::train`].
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Panics
-    /// If working memory or what was prepared is another model's.
-    pub fn train(
-        &self,
-        input: TrainInput<'_, Prepared>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
-        self.0.train(input, scratch, rng, into)
-    }
-
-    /// See [`ClientModel::supports_dp_sgd`].
-    pub fn supports_dp_sgd(&self) -> bool {
-        self.0.supports_dp_sgd()
-    }
-
-    /// See [`ClientModel::train_dp_sgd`].
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Panics
-    /// If what was prepared is another model's.
-    pub fn train_dp_sgd(
-        &self,
-        input: TrainInput<'_, Prepared>,
-        dp_sgd: &mut DpSgd<'_>,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
-        self.0.train_dp_sgd(input, dp_sgd, rng, into)
-    }
-
-    /// See [`ClientModel::score`].
-    pub fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]) {
-        self.0.score(shared, private, history, into);
-    }
-
-    /// See [`ClientModel::explain`].
-    pub fn explain(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason> {
-        self.0.explain(shared, private, history, item)
-    }
-}
-
 /// Any model with its settings, and the catalog's facts once they are known.
-pub struct DynModel(Box<dyn AnyModel>);
+pub type DynModel = Box<dyn AnyModel>;
 
-trait AnyModel: Send + Sync {
+/// [`FederatedModel`] with settings and facts, without its types.
+pub trait AnyModel: Send + Sync {
+    /// Takes the facts of a catalog, for models that need them; to be called before anything else.
+    ///
+    /// # Errors
+    /// If the model needs facts and the catalog has none.
     fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError>;
+
+    /// The facts it uses; empty for models that need none.
     fn features(&self) -> &Arc<Facts>;
+
+    /// The client's half; without a schedule one that scores but does not train.
     fn client(&self, schedule: Option<&Schedule>) -> DynClient;
+
+    /// The model as round terms name it.
     fn spec(&self, schedule: &Schedule) -> ModelSpec;
+
+    /// See [`ServerModel::layout`].
+    ///
+    /// # Errors
+    /// As there.
     fn layout(&self, items: usize) -> Result<Layout, LayoutError>;
+
+    /// See [`ServerModel::init`].
+    ///
+    /// # Errors
+    /// As there.
     fn init(&self, items: usize, rng: &mut Rng) -> Result<Parameters, LayoutError>;
+
+    /// See [`ServerModel::tensors`].
     fn tensors(&self) -> Vec<TensorSlice>;
+
+    /// See [`FederatedModel::schedule`].
     fn schedule(&self, cohort: Option<Cohort>, population: &Population) -> Schedule;
+
+    /// See [`FederatedModel::samples_per_device`].
     fn samples_per_device(&self) -> Option<usize>;
+
+    /// See [`FederatedModel::aggregation`].
     fn aggregation(&self, devices: usize) -> AggregationSpec;
+
+    /// See [`FederatedModel::vectors_per_epoch`].
     fn vectors_per_epoch(&self, traffic: &EpochTraffic) -> f64;
+
+    /// See [`FederatedModel::baseline_loss`].
     fn baseline_loss(&self, items: usize) -> f64;
 }
 
@@ -207,7 +203,10 @@ struct Configured<M: FederatedModel> {
 impl<M: FederatedModel> Configured<M> {
     fn scheduled(&self, schedule: Option<&Schedule>) -> M::Config {
         let config = self.config.clone();
-        schedule.map_or_else(|| config.clone(), |schedule| M::scheduled(config.clone(), schedule))
+        match schedule {
+            Some(schedule) => M::scheduled(config, schedule),
+            None => config,
+        }
     }
 
     fn server(&self) -> M::Server {
@@ -268,97 +267,6 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
     }
 }
 
-/// As [`FederatedModel`] has them.
-impl DynModel {
-    /// A model with checked settings, before the catalog is known.
-    pub(super) fn new<M: FederatedModel>(settings: &Settings) -> Self {
-        Self(Box::new(Configured::<M> { config: M::Config::read(settings), features: Arc::default() }))
-    }
-
-    /// The model that round terms ask for.
-    pub(super) fn from_terms<M: FederatedModel>(
-        spec: &ModelSpec,
-        features: Option<&Arc<Facts>>,
-    ) -> Result<Self, TermsError> {
-        let config = M::Config::from_terms(spec)?;
-        let features = match features.filter(|facts| features::are_usable(facts)) {
-            Some(features) if M::NEEDS_FEATURES => Arc::clone(features),
-            None if M::NEEDS_FEATURES => return Err(TermsError::NoFeatures { model: spec.name.clone() }),
-            _ => Arc::default(),
-        };
-        Ok(Self(Box::new(Configured::<M> { config, features })))
-    }
-
-    /// Takes the facts of a catalog, for models that need them; to be called before anything else.
-    ///
-    /// # Errors
-    /// If the model needs facts and the catalog has none.
-    pub fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
-        self.0.set_features(catalog)
-    }
-
-    /// The facts it uses; empty for models that need none.
-    pub fn features(&self) -> &Arc<Facts> {
-        self.0.features()
-    }
-
-    /// The client's half; without a schedule one that scores but does not train.
-    pub fn client(&self, schedule: Option<&Schedule>) -> DynClient {
-        self.0.client(schedule)
-    }
-
-    /// The model as round terms name it.
-    pub fn spec(&self, schedule: &Schedule) -> ModelSpec {
-        self.0.spec(schedule)
-    }
-
-    /// See [`ServerModel::layout`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn layout(&self, items: usize) -> Result<Layout, LayoutError> {
-        self.0.layout(items)
-    }
-
-    /// See [`ServerModel::init`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn init(&self, items: usize, rng: &mut Rng) -> Result<Parameters, LayoutError> {
-        self.0.init(items, rng)
-    }
-
-    /// See [`ServerModel::tensors`].
-    pub fn tensors(&self) -> Vec<TensorSlice> {
-        self.0.tensors()
-    }
-
-    /// See [`FederatedModel::schedule`].
-    pub fn schedule(&self, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        self.0.schedule(cohort, population)
-    }
-
-    /// See [`FederatedModel::samples_per_device`].
-    pub fn samples_per_device(&self) -> Option<usize> {
-        self.0.samples_per_device()
-    }
-
-    /// See [`FederatedModel::aggregation`].
-    pub fn aggregation(&self, devices: usize) -> AggregationSpec {
-        self.0.aggregation(devices)
-    }
-
-    /// See [`FederatedModel::vectors_per_epoch`].
-    pub fn vectors_per_epoch(&self, traffic: &EpochTraffic) -> f64 {
-        self.0.vectors_per_epoch(traffic)
-    }
-
-    /// See [`FederatedModel::baseline_loss`].
-    pub fn baseline_loss(&self, items: usize) -> f64 {
-        self.0.baseline_loss(items)
-    }
-}
-
 impl Entry {
     /// The model with these settings, which were checked against [`schema`](Self::schema).
     pub fn configure(&self, settings: &Settings) -> DynModel {
@@ -372,4 +280,23 @@ impl Entry {
     pub fn from_terms(&self, spec: &ModelSpec, features: Option<&Arc<Facts>>) -> Result<DynModel, TermsError> {
         (self.from_terms)(spec, features)
     }
+}
+
+/// A model with checked settings, before the catalog is known.
+pub(super) fn configure<M: FederatedModel>(settings: &Settings) -> DynModel {
+    Box::new(Configured::<M> { config: M::Config::read(settings), features: Arc::default() })
+}
+
+/// The model that round terms ask for.
+pub(super) fn from_terms<M: FederatedModel>(
+    spec: &ModelSpec,
+    features: Option<&Arc<Facts>>,
+) -> Result<DynModel, TermsError> {
+    let config = M::Config::from_terms(spec)?;
+    let features = match features.filter(|facts| features::are_usable(facts)) {
+        Some(features) if M::NEEDS_FEATURES => Arc::clone(features),
+        None if M::NEEDS_FEATURES => return Err(TermsError::NoFeatures { model: spec.name.clone() }),
+        _ => Arc::default(),
+    };
+    Ok(Box::new(Configured::<M> { config, features }))
 }

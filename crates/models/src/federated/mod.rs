@@ -22,15 +22,15 @@ pub use aggregation::{
     AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, Mean, MeanAggregation, MeanOver,
     MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
 };
-pub use client::{ClientModel, TrainInput, TrainStats};
+pub use client::{ClientModel, TrainInput, TrainResult, TrainStats};
 pub use dp_sgd::DpSgd;
-pub use dynamic::{DynClient, DynModel, Prepared, Scratch};
+pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch};
 pub use exposure::{Exposure, RowMeaning};
 pub use model::{EpochTraffic, Epochs, FederatedModel, ModelInfo};
 pub use negatives::Negatives;
 pub use registry::{Entry, RegisterError, all, find, register};
 pub use schedule::{Cohort, Configuration, Population, Schedule, TripleSchedule};
-pub use server::{ServerModel, TensorSlice, item_rows};
+pub use server::{ItemFactors, ServerModel, TensorSlice, item_rows};
 
 /// Declares each model's module and lists it in [`MODELS`].
 macro_rules! models {

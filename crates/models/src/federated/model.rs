@@ -27,6 +27,18 @@ pub struct Epochs {
     pub help: &'static str,
 }
 
+impl Epochs {
+    /// For models that ask every device once an epoch, on average.
+    pub const fn of_devices(default: usize) -> Self {
+        Self { default, help: "Epochs; in one, every device is asked once on average" }
+    }
+
+    /// For models that train on as many triples in an epoch as there are interactions.
+    pub const fn of_triples(default: usize) -> Self {
+        Self { default, help: "Epochs; in one, as many triples are trained on as there are interactions" }
+    }
+}
+
 /// A federated recommender: everything that the simulator, the server, devices and the audit need to know of it.
 ///
 /// There is no default for what a model must decide by itself. `docs/adding-a-model.md` walks through an example, and

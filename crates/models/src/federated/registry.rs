@@ -1,6 +1,6 @@
 //! The federated models that are known by name.
 
-use super::{DynModel, Epochs, Exposure, FederatedModel, MODELS, ModelInfo};
+use super::{DynModel, Epochs, Exposure, FederatedModel, MODELS, ModelInfo, dynamic};
 use crate::settings::{Config, Setting, Settings, TermsError};
 use sottovoce_core::Facts;
 use sottovoce_protocol::ModelSpec;
@@ -27,8 +27,8 @@ impl Entry {
             epochs: M::EPOCHS,
             schema: || M::Config::default().schema(),
             exposure: M::exposure,
-            configure: DynModel::new::<M>,
-            from_terms: DynModel::from_terms::<M>,
+            configure: dynamic::configure::<M>,
+            from_terms: dynamic::from_terms::<M>,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{ModelError as Error, Tensor, stored};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape};
+use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape, Table};
 use std::ops::Range;
 
 /// What runs on the server: which tables the shared model has, and how they are initialised.
@@ -27,6 +27,45 @@ pub trait ServerModel: Send + Sync + 'static {
 /// [`Layout::new`], also where it is past 32 bits.
 pub fn item_rows(name: &str, items: usize, cols: usize) -> Shape {
     Shape::new(name, u32::try_from(items).unwrap_or(u32::MAX), cols as u32, Keyed::Items)
+}
+
+/// The server's half of a model that shares a row of factors for each item, with the item's bias in the last column where
+/// items have one: so an item's row goes or stays as one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ItemFactors<const BIAS: bool> {
+    /// Length of an item's vector.
+    pub factors: usize,
+    /// Standard deviation of the first random factors; biases begin at 0.
+    pub init_deviation: f32,
+}
+
+impl<const BIAS: bool> ItemFactors<BIAS> {
+    /// The table's name.
+    pub const TABLE: &'static str = "items";
+
+    fn shape(&self, items: usize) -> Shape {
+        item_rows(Self::TABLE, items, self.factors + usize::from(BIAS))
+    }
+}
+
+impl<const BIAS: bool> ServerModel for ItemFactors<BIAS> {
+    fn layout(&self, items: usize) -> Result<Layout, ModelError> {
+        Layout::new(vec![self.shape(items)])
+    }
+
+    fn init(&self, items: usize, rng: &mut Rng) -> Result<Parameters, ModelError> {
+        let mut table = Table::zeros(self.shape(items))?;
+        for item in 0..items {
+            rng.fill_normal(self.init_deviation, &mut table.row_mut(item)[..self.factors]);
+        }
+        Parameters::new(vec![table])
+    }
+
+    fn tensors(&self) -> Vec<TensorSlice> {
+        let factors = TensorSlice::matrix("items", 0, 0..self.factors);
+        let bias = BIAS.then(|| TensorSlice::vector("bias", 0, self.factors));
+        [factors].into_iter().chain(bias).collect()
+    }
 }
 
 /// Some columns of a shared table, stored under a name of their own.
@@ -77,5 +116,22 @@ impl TensorSlice {
         let rows = table.values_mut().chunks_exact_mut(cols).zip(values.chunks_exact(self.columns.len()));
         rows.for_each(|(row, values)| row[self.columns.clone()].copy_from_slice(values));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_begin_random_and_biases_at_zero() {
+        let shared = ItemFactors::<true> { factors: 6, init_deviation: 0.1 };
+        let start = shared.init(500, &mut Rng::new(1)).unwrap();
+        assert!(start.check(&shared.layout(500).unwrap()).is_ok());
+        let rows = || start.tables()[0].values().chunks_exact(7);
+        assert!(rows().all(|row| row[6] == 0.0));
+        let square: f32 = rows().flat_map(|row| &row[..6]).map(|value| value * value).sum();
+        assert!((square / 3000.0 - 0.01).abs() < 0.001, "{square}");
+        assert!(shared.init(0, &mut Rng::new(1)).is_err());
     }
 }

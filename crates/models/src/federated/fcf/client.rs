@@ -2,7 +2,7 @@
 
 use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal, Solver};
-use crate::{ClientModel, TrainInput, TrainStats};
+use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 use std::borrow::Cow;
@@ -34,8 +34,7 @@ impl Prepared {
     fn of(table: Option<&Table>, width: usize) -> Self {
         let (rows, values) = table.map_or((0, &[][..]), |table| (table.shape().rows, table.values()));
         let items = factors::Table::from_dense(rows as usize, width, values);
-        let gram =
-            with_stride!(items.stride(), N => least_squares::gram(items.padded::<N>()).into_flattened());
+        let gram = with_stride!(items.stride(), N => least_squares::gram(items.padded::<N>()).into_flattened());
         Self { items, gram }
     }
 }
@@ -55,12 +54,8 @@ impl Client {
     }
 
     fn solve_padded<const N: usize>(&self, prepared: &Prepared, history: &[u32], scratch: &mut Scratch) {
-        let normal = Normal::new(
-            prepared.gram.as_chunks().0,
-            prepared.items.padded::<N>(),
-            self.confidence,
-            self.factors,
-        );
+        let normal =
+            Normal::new(prepared.gram.as_chunks().0, prepared.items.padded::<N>(), self.confidence, self.factors);
         let matrix = scratch.matrix.as_chunks_mut().0;
         for solution in scratch.solution.as_chunks_mut().0 {
             normal.solve(Solver::Cholesky, history, self.regularisation, matrix, solution);
@@ -79,11 +74,8 @@ impl Client {
         let mut loss = 0.0;
         for (item, row) in (0..).zip(table.values().chunks_exact(self.factors)) {
             let has = own.next_if_eq(&item).is_some();
-            let (confidence, goal, mark) = if has {
-                (1.0 + self.confidence, 1.0, RowOrigin::Consumed)
-            } else {
-                (1.0, 0.0, RowOrigin::Other)
-            };
+            let (confidence, goal, mark) =
+                if has { (1.0 + self.confidence, 1.0, RowOrigin::Consumed) } else { (1.0, 0.0, RowOrigin::Other) };
             let error = goal - math::dot(user, row);
             loss += f64::from(confidence * error * error);
             let row = into.push_row(0, item, mark)?;
@@ -93,13 +85,7 @@ impl Client {
     }
 
     /// Covers rows of items that the owner has or hides by what they would be if they did not have them.
-    fn write_decoys(
-        &self,
-        table: &Table,
-        user: &[f32],
-        own: &[u32],
-        into: &mut Trained,
-    ) -> Result<(), UpdateError> {
+    fn write_decoys(&self, table: &Table, user: &[f32], own: &[u32], into: &mut Trained) -> Result<(), UpdateError> {
         let decoys = into.push_decoys(0, own)?.chunks_exact_mut(self.factors);
         for (decoy, &item) in decoys.zip(own) {
             let error = -math::dot(user, table.row(item as usize));
@@ -150,7 +136,7 @@ impl ClientModel for Client {
         scratch: &mut Scratch,
         _rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let TrainInput { shared, prepared, private: user, history, hidden, .. } = input;
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
             return Ok(TrainStats::default());
@@ -266,9 +252,8 @@ mod tests {
         };
         device.train(input, &mut device.scratch(6), rng, &mut trained).unwrap();
         let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
-        let left = trained
-            .disclose(&policy, &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(rng))
-            .unwrap();
+        let left =
+            trained.disclose(&policy, &terms, 0, &mut Ledger::totals_only(), DisclosureSeeds::once(rng)).unwrap();
         assert_eq!(left.update().rows(), 6);
         for (item, row) in left.update().tables()[0].iter() {
             let error = -math::dot(&private, shared.tables()[0].row(item));

@@ -24,14 +24,12 @@
 
 mod client;
 mod config;
-mod server;
 
 pub use client::{Client, Prepared, Scratch};
 pub use config::{FcfConfig, FcfNegatives, ServerOptimiser};
-pub use server::Server;
 
 use super::{
-    AdamSettings, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo,
+    AdamSettings, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo,
     Population, RowMeaning, Schedule, Sgd,
 };
 use sottovoce_core::Facts;
@@ -40,6 +38,9 @@ use std::sync::Arc;
 /// FCF.
 pub struct Fcf;
 
+/// Item factors.
+pub type Server = ItemFactors<false>;
+
 impl FederatedModel for Fcf {
     const INFO: ModelInfo = ModelInfo {
         name: "fcf",
@@ -47,8 +48,7 @@ impl FederatedModel for Fcf {
         summary: "Federated collaborative filtering: devices solve for their user's vector and send the gradient of all items",
         paper: "Ammad-ud-din, Ivannikova, Khan, Oyomno, Fu, Tan, Flanagan: Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System. arXiv:1901.09888, 2019",
     };
-    const EPOCHS: Epochs =
-        Epochs { default: 50, help: "Epochs; in one, every device is asked once on average" };
+    const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FcfConfig;
     type Client = Client;

@@ -1,9 +1,9 @@
 //! The device's half: stochastic gradient descent on the owner's samples.
 
 use crate::loss::Loss;
-use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
+use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
-use sottovoce_protocol::{Parameters, RowOrigin, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Trained};
 
 /// How a device trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,13 +135,7 @@ impl Client {
     }
 
     /// One step down the mean gradient of some samples; adds their losses.
-    fn step_together(
-        &self,
-        of: std::ops::Range<usize>,
-        p: &mut [f32],
-        scratch: &mut Scratch,
-        loss: &mut Loss,
-    ) {
+    fn step_together(&self, of: std::ops::Range<usize>, p: &mut [f32], scratch: &mut Scratch, loss: &mut Loss) {
         let Scratch { samples, row_of, rows, output, gradients, .. } = scratch;
         let (width, share) = (p.len(), 1.0 / of.len() as f32);
         let gradients = &mut gradients.resized(rows.len(), width);
@@ -195,13 +189,7 @@ impl ClientModel for Client {
         rng.fill_normal(self.init_deviation, private);
     }
 
-    fn train(
-        &self,
-        input: TrainInput<'_>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
         let history = &*input.visible();
         let TrainInput { shared, private: p, hidden, .. } = input;
         let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
@@ -235,7 +223,7 @@ impl ClientModel for Client {
         bounds: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         self.train_bounded(input, bounds, rng, into)
     }
 

@@ -3,9 +3,9 @@
 use super::Client;
 use crate::federated::dp_sgd::{DpSgd, Gradient, Sums, sigmoid};
 use crate::loss::Loss;
-use crate::{TrainInput, TrainStats};
+use crate::{TrainInput, TrainResult, TrainStats};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Table, Trained, UpdateError};
+use sottovoce_protocol::{Table, Trained};
 
 impl Client {
     /// Learns from each interaction by its chance. Samples are all interactions that there are, taken or not. What is
@@ -16,7 +16,7 @@ impl Client {
         dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let history = input.visible();
         let TrainInput { shared, private, hidden, .. } = input;
         let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
@@ -32,23 +32,12 @@ impl Client {
             sums.add(&gradient, dp_sgd);
         }
         let rate = if self.gradients { self.learning_rate } else { 1.0 };
-        for (p, change) in p.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut sums.private))) {
-            *p += rate * change;
-        }
-        sums.write_update(dp_sgd, hidden, into)?;
-        into.set_samples(history.len() as u64);
-        Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
+        sums.finish(dp_sgd, (p, rate), (&history, hidden), loss, into)
     }
 
     /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is
     /// drawn.
-    fn draw_each(
-        &self,
-        history: &[u32],
-        items: u32,
-        probability: &dyn Fn(u32) -> f64,
-        rng: &mut Rng,
-    ) -> Vec<u32> {
+    fn draw_each(&self, history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
         let mut samples = Vec::new();
         for &item in history.iter().filter(|&&item| probability(item) > 0.0) {
             let (taken, before) = (rng.chance(probability(item)), samples.len());
@@ -119,13 +108,7 @@ mod tests {
         let mut noise = |sums: &mut [i64]| kept.extend(sums.iter().map(|&sum| sum as f64));
         let mut dp_sgd = DpSgd { probability: &|_| 1.0, clip, steps: 65536.0, noise: &mut noise };
         let mut into = Trained::new(&shared.layout());
-        let input = TrainInput {
-            shared: &shared,
-            prepared: &(),
-            private: &mut [0.3, -0.8, 0.5],
-            history,
-            hidden: &[],
-        };
+        let input = TrainInput { shared: &shared, prepared: &(), private: &mut [0.3, -0.8, 0.5], history, hidden: &[] };
         device.train_dp_sgd(input, &mut dp_sgd, &mut Rng::new(7), &mut into).unwrap();
         for (row, values) in into.update().tables()[0].iter() {
             all[row * 3..][..3].copy_from_slice(&[0, 1, 2].map(|f| f64::from(values[f]) * 65536.0));

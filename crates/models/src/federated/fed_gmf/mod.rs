@@ -25,8 +25,8 @@ pub use config::FedGmfConfig;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
+    Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -44,8 +44,7 @@ impl FederatedModel for FedGmf {
         summary: "Generalised matrix factorisation by FedAvg: items' vectors and the output layer are shared, users' vectors stay on their devices",
         paper: "He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017",
     };
-    const EPOCHS: Epochs =
-        Epochs { default: 50, help: "Epochs; in one, every device is asked once on average" };
+    const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FedGmfConfig;
     type Client = Client;

@@ -3,7 +3,7 @@
 use super::Server;
 use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
-use crate::{ClientModel, TrainInput, TrainStats};
+use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
@@ -88,11 +88,7 @@ impl Client {
         gradients.fill(0.0);
         let (divergence, dh) = layers.backward(middle, &pass, back, steps.beta, gradients, &mut space)?;
         for &place in &*kept {
-            math::add_scaled(
-                &mut steps.encoder_changes[place as usize * width..][..width],
-                -rate * value,
-                dh,
-            );
+            math::add_scaled(&mut steps.encoder_changes[place as usize * width..][..width], -rate * value, dh);
         }
         math::add_scaled(middle, -rate, gradients);
         Ok(likelihood + divergence)
@@ -119,8 +115,7 @@ impl Client {
         encoder_changes.resize(history.len() * self.network.hidden, 0.0);
         let output_changes = into.push_rows(1, &scratch.items, &scratch.marks)?;
         history.iter().for_each(|&item| scratch.marks[item as usize] = RowOrigin::Other);
-        let mut steps =
-            Steps { encoder, output, history, encoder_changes: &mut encoder_changes, output_changes, beta };
+        let mut steps = Steps { encoder, output, history, encoder_changes: &mut encoder_changes, output_changes, beta };
         let mut loss = 0.0;
         for step in 0..self.local_steps {
             loss += self.step(&mut steps, step == 0, scratch, rng).map_err(wrong)?;
@@ -185,13 +180,7 @@ impl ClientModel for Client {
         private.fill(0.0);
     }
 
-    fn train(
-        &self,
-        input: TrainInput<'_>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
         let history = &*input.visible();
         let TrainInput { shared, private, .. } = input;
         if history.is_empty() {
@@ -237,8 +226,7 @@ mod tests {
     fn train(device: &Client, shared: &Parameters) -> (Trained, TrainStats) {
         let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
         let mut private = [1.0];
-        let input =
-            TrainInput { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
+        let input = TrainInput { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
         let stats = device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
         assert_eq!(private, [2.0]);
         (into, stats)
@@ -304,15 +292,11 @@ mod tests {
                         };
                         let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
                         let found = f64::from(*value);
-                        assert!(
-                            (found + 0.05 * slope).abs() < 2e-6,
-                            "{kind:?} {table} {row}: {found} {slope}"
-                        );
+                        assert!((found + 0.05 * slope).abs() < 2e-6, "{kind:?} {table} {row}: {found} {slope}");
                     }
                 }
             }
-            let names: Vec<usize> =
-                trained.update().tables().iter().map(sottovoce_protocol::Rows::len).collect();
+            let names: Vec<usize> = trained.update().tables().iter().map(sottovoce_protocol::Rows::len).collect();
             assert_eq!(names, [3, ITEMS, 1]);
             assert_eq!(trained.origins(1)[2..4], [RowOrigin::Consumed, RowOrigin::Other]);
         }
@@ -352,8 +336,8 @@ mod tests {
         for (table, rows) in both.update().tables().iter().enumerate() {
             for (row, values) in rows.iter() {
                 for (column, value) in values.iter().enumerate() {
-                    let expected = f64::from(shared.tables()[table].row(row)[column])
-                        - before[table][row * values.len() + column];
+                    let expected =
+                        f64::from(shared.tables()[table].row(row)[column]) - before[table][row * values.len() + column];
                     assert!((f64::from(*value) - expected).abs() < 1e-6);
                 }
             }

@@ -125,8 +125,7 @@ impl Middle {
         let (mut divergence, mut dh) = (0.0, back);
         if let (Some(layers), Some(code)) = (&self.code, &pass.code) {
             Activation::Tanh.backward(code.out, dh)?;
-            let (dz, dm, dl) =
-                (space.zeros(self.latent)?, space.zeros(self.latent)?, space.zeros(self.latent)?);
+            let (dz, dm, dl) = (space.zeros(self.latent)?, space.zeros(self.latent)?, space.zeros(self.latent)?);
             layers.decoder.backward(parameters, code.z, dh, gradients, Some(&mut *dz))?;
             sample_gaussian_backward(code.deviations, dz, dm, dl)?;
             divergence = kl_gaussian(code.mean, code.log_variance, beta, Some((&mut *dm, &mut *dl)))?;

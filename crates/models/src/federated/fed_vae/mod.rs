@@ -33,8 +33,8 @@ pub use layers::Kind;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
+    Schedule,
 };
 use sottovoce_core::{Facts, math};
 use std::sync::Arc;
@@ -52,8 +52,7 @@ impl FederatedModel for FedVae {
         summary: "An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared",
         paper: "Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021",
     };
-    const EPOCHS: Epochs =
-        Epochs { default: 50, help: "Epochs; in one, every device is asked once on average" };
+    const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FedVaeConfig;
     type Client = Client;

@@ -46,9 +46,7 @@ impl SimdKernel for Stepping<'_> {
     fn run(self) {
         let Stepping { rows, changes, changed, code, gradients, rate, back } = self;
         let width = code.len() + 1;
-        for ((row, change), &gradient) in
-            rows.chunks_exact(width).zip(changes.chunks_exact_mut(width)).zip(gradients)
-        {
+        for ((row, change), &gradient) in rows.chunks_exact(width).zip(changes.chunks_exact_mut(width)).zip(gradients) {
             math::add_scaled(back, gradient, &row[..width - 1]);
             if changed {
                 math::add_scaled(back, gradient, &change[..width - 1]);

@@ -11,9 +11,9 @@ use super::scratch::Drawing;
 use super::scratch::Scratch;
 use super::simd;
 use crate::federated::negatives::{Negatives, Pool};
-use crate::{ClientModel, DpSgd, TrainInput, TrainStats};
+use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, SimdKernel, simd_dispatch};
-use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
 
 /// Strengths of L2 regularisation, times the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +58,7 @@ struct Training<'a, const F: usize> {
 }
 
 impl<const F: usize> SimdKernel for Training<'_, F> {
-    type Output = Result<TrainStats, UpdateError>;
+    type Output = TrainResult;
 
     #[inline(always)]
     fn run(self) -> Self::Output {
@@ -148,13 +148,7 @@ impl ClientModel for Client {
         pool.iter_mut().for_each(|number| *number = rng.unit() as f32);
     }
 
-    fn train(
-        &self,
-        input: TrainInput<'_>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
         let TrainInput { shared, private: user, history, hidden, .. } = input;
         let Some(table) = shared.tables().first() else { return Ok(TrainStats::default()) };
         let items = table.shape().rows;
@@ -187,7 +181,7 @@ impl ClientModel for Client {
         bounds: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         self.train_bounded(input, bounds, rng, into)
     }
 
@@ -216,24 +210,12 @@ mod tests {
     fn device(triples: usize) -> Client {
         let regularisation = Regularisation { user: 0.3, positive: 0.2, negative: 0.1 };
         let negatives = Negatives::Papers;
-        Client {
-            factors: FACTORS,
-            triples,
-            learning_rate: 0.07,
-            regularisation,
-            init_deviation: 0.5,
-            negatives,
-        }
+        Client { factors: FACTORS, triples, learning_rate: 0.07, regularisation, init_deviation: 0.5, negatives }
     }
 
     /// The sums of one round as the paper writes them, triple after triple, in double precision: dQ with db in the last
     /// column, and dp.
-    fn literally(
-        device: &Client,
-        table: &Table,
-        p: &[f32],
-        triples: &[[u32; 2]],
-    ) -> (Vec<[f64; 6]>, [f64; 5]) {
+    fn literally(device: &Client, table: &Table, p: &[f32], triples: &[[u32; 2]]) -> (Vec<[f64; 6]>, [f64; 5]) {
         let wide = |value: f32| f64::from(value);
         let (l_u, l_i, l_j) = (
             wide(device.regularisation.user),

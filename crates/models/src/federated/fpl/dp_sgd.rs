@@ -3,9 +3,9 @@
 use super::{Client, simd};
 use crate::federated::dp_sgd::{DpSgd, Gradient, Sums, sigmoid};
 use crate::loss::Loss;
-use crate::{TrainInput, TrainStats};
+use crate::{TrainInput, TrainResult, TrainStats};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Table, Trained, UpdateError};
+use sottovoce_protocol::{Table, Trained};
 
 impl Client {
     /// Learns from each interaction by its chance, against an item of the whole catalog. Samples are all interactions
@@ -16,7 +16,7 @@ impl Client {
         dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    ) -> TrainResult {
         let history = input.visible();
         let TrainInput { shared, private, hidden, .. } = input;
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
@@ -31,12 +31,7 @@ impl Client {
             loss.add(self.gradient(table, user, triple, &mut gradient) as f32);
             sums.add(&gradient, dp_sgd);
         }
-        for (p, change) in user.iter_mut().zip(dp_sgd.noised(std::mem::take(&mut sums.private))) {
-            *p += self.learning_rate * change;
-        }
-        sums.write_update(dp_sgd, hidden, into)?;
-        into.set_samples(history.len() as u64);
-        Ok(TrainStats { samples: history.len() as u64, loss: loss.sum() })
+        sums.finish(dp_sgd, (user, self.learning_rate), (&history, hidden), loss, into)
     }
 
     /// All that one triple moves; returns the probability of the order that it says.
@@ -49,10 +44,9 @@ impl Client {
             let (p, back) = (f64::from(p), f64::from(self.regularisation.user));
             into.private[f] = wrong * (f64::from(positive[f]) - f64::from(negative[f])) - back * p;
         }
-        for (item, row, wrong, regularisation) in [
-            (i, positive, wrong, self.regularisation.positive),
-            (j, negative, -wrong, self.regularisation.negative),
-        ] {
+        for (item, row, wrong, regularisation) in
+            [(i, positive, wrong, self.regularisation.positive), (j, negative, -wrong, self.regularisation.negative)]
+        {
             let sums = into.row(item, width);
             for (f, &q) in row.iter().enumerate() {
                 let p = user.get(f).map_or(1.0, |&p| f64::from(p));
@@ -87,14 +81,7 @@ mod tests {
     fn device() -> Client {
         let regularisation = Regularisation { user: 0.03, positive: 0.02, negative: 0.01 };
         let negatives = Negatives::Decoys;
-        Client {
-            factors: FACTORS,
-            triples: 1,
-            learning_rate: 0.5,
-            regularisation,
-            init_deviation: 0.5,
-            negatives,
-        }
+        Client { factors: FACTORS, triples: 1, learning_rate: 0.5, regularisation, init_deviation: 0.5, negatives }
     }
 
     fn model(seed: u64) -> Parameters {
@@ -103,12 +90,7 @@ mod tests {
 
     /// Sums of what leaves, by item, and the change of the private vector before noise, both in steps; `tell` is told
     /// what was to be noised.
-    fn learn(
-        shared: &Parameters,
-        history: &[u32],
-        clip: f64,
-        chance: f64,
-    ) -> (Vec<f64>, Vec<i64>, TrainStats) {
+    fn learn(shared: &Parameters, history: &[u32], clip: f64, chance: f64) -> (Vec<f64>, Vec<i64>, TrainStats) {
         let device = device();
         let mut private = [0.3, -0.2, 0.5, 0.1];
         let mut kept = Vec::new();

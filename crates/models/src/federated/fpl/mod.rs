@@ -28,16 +28,14 @@ mod client;
 mod config;
 mod dp_sgd;
 mod scratch;
-mod server;
 mod simd;
 mod touched;
 
 pub use client::{Client, Regularisation};
 pub use config::FplConfig;
-pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo, Population,
     RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
@@ -46,6 +44,9 @@ use std::sync::Arc;
 /// FPL.
 pub struct Fpl;
 
+/// Item factors and biases.
+pub type Server = ItemFactors<true>;
+
 impl FederatedModel for Fpl {
     const INFO: ModelInfo = ModelInfo {
         name: "fpl",
@@ -53,10 +54,7 @@ impl FederatedModel for Fpl {
         summary: "Federated pair-wise learning: users' vectors stay on their devices, and users choose what fraction of their likes leaves",
         paper: "Anelli, Deldjoo, Di Noia, Ferrara, Narducci: User-controlled federated matrix factorization for recommender systems. J. Intell. Inf. Syst. 2022",
     };
-    const EPOCHS: Epochs = Epochs {
-        default: 50,
-        help: "Epochs; in one, as many triples are trained on as there are interactions",
-    };
+    const EPOCHS: Epochs = Epochs::of_triples(50);
 
     type Config = FplConfig;
     type Client = Client;

@@ -304,8 +304,7 @@ impl Scratch {
             let Err(index) = decoy_items.binary_search(item) else { continue };
             if marks[at] == RowOrigin::Other {
                 decoy_items.insert(index, *item);
-                decoy_rows
-                    .splice(index * length..index * length, rows[at * length..][..length].iter().copied());
+                decoy_rows.splice(index * length..index * length, rows[at * length..][..length].iter().copied());
             }
         }
     }

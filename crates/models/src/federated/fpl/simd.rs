@@ -74,12 +74,7 @@ pub(super) fn gradient(p: &[f32], by: [f32; 2], q: &mut [f32], change: &mut [f32
 
 /// Reads before it writes, so that compilers need not fear that slices overlap.
 #[inline(always)]
-fn gradient_lanes<const L: usize>(
-    p: &[f32; L],
-    [sum, back]: [f32; 2],
-    q: &mut [f32; L],
-    change: &mut [f32; L],
-) {
+fn gradient_lanes<const L: usize>(p: &[f32; L], [sum, back]: [f32; 2], q: &mut [f32; L], change: &mut [f32; L]) {
     let (mut new, mut changed) = (*q, *change);
     for lane in 0..L {
         changed[lane] += sum * new[lane];

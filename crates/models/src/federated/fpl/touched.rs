@@ -46,13 +46,7 @@ impl Touched {
 
     /// Lists the items in ascending order with their marks, and forgets them and what the owner has.
     #[inline(always)]
-    pub(super) fn drain(
-        &mut self,
-        history: &[u32],
-        items: &mut Vec<u32>,
-        marks: &mut Vec<RowOrigin>,
-        most: usize,
-    ) {
+    pub(super) fn drain(&mut self, history: &[u32], items: &mut Vec<u32>, marks: &mut Vec<RowOrigin>, most: usize) {
         // Room for all and the four that may be written past the last.
         items.resize(most + 4, 0);
         marks.resize(most + 4, RowOrigin::Other);

@@ -13,8 +13,8 @@ use crate::loss::Loss;
 use crate::registry::CentralModel;
 use crate::settings::Config;
 use crate::{
-    ClientModel, Fit, Flow, ModelError, Progress, Reason, Recommender, ServerModel, Summary, Tensor, choices,
-    config, features, stored,
+    ClientModel, Fit, Flow, ModelError, Progress, Reason, Recommender, ServerModel, Summary, Tensor, choices, config,
+    features, stored,
 };
 use sottovoce_core::{Catalog, Histories, Rng, SortedIndices, math};
 use sottovoce_protocol::Parameters;
@@ -99,13 +99,7 @@ impl Central {
     }
 
     /// One step a triple, person after person; returns triples and the sum of their losses.
-    fn descend(
-        &mut self,
-        train: &Histories,
-        learners: &mut [u32],
-        scratch: &mut Scratch,
-        rng: &Rng,
-    ) -> (u64, f64) {
+    fn descend(&mut self, train: &Histories, learners: &mut [u32], scratch: &mut Scratch, rng: &Rng) -> (u64, f64) {
         let width = self.device.private_values();
         rng.stream("order", 0).shuffle(learners);
         let (mut triples, mut loss) = (0, 0.0);
@@ -213,30 +207,22 @@ fn step_by_step(
 }
 
 /// Adds one person's part of a full step to the `sums`, and makes theirs.
-fn all_at_once(
-    device: &Client,
-    shared: &Parameters,
-    person: Person<'_>,
-    sums: &mut [f32],
-    rng: &mut Rng,
-) -> f64 {
+fn all_at_once(device: &Client, shared: &Parameters, person: Person<'_>, sums: &mut [f32], rng: &mut Rng) -> f64 {
     let Person { own: mine, history, triples } = person;
     let Client { facts, factors, learning_rate, regularisation, .. } = device;
     let (factors, rate) = (*factors, *learning_rate);
     let table = &shared.tables()[0];
     let before = mine.to_vec();
-    let own: Vec<(u32, f32, &[f32])> = slots(&before, factors, facts.features())
-        .map(|slot| (slot.feature, slot.weight, slot.vector))
-        .collect();
+    let own: Vec<(u32, f32, &[f32])> =
+        slots(&before, factors, facts.features()).map(|slot| (slot.feature, slot.weight, slot.vector)).collect();
     let features: Vec<u32> = own.iter().map(|slot| slot.0).collect();
     let mut loss = Loss::new();
     for _ in 0..triples {
         let pair = draw(history, facts.items() as u32, rng);
         let touched = || {
             let signed = pair.into_iter().zip([1.0f32, -1.0]);
-            signed.flat_map(|(item, sign)| {
-                shared_slots(&features, facts.of(item as usize)).map(move |slot| (slot, sign))
-            })
+            signed
+                .flat_map(|(item, sign)| shared_slots(&features, facts.of(item as usize)).map(move |slot| (slot, sign)))
         };
         let part = |(slot, sign): (usize, f32)| {
             let (feature, weight, p) = own[slot];

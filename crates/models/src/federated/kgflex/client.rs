@@ -11,9 +11,9 @@
 use super::KgFlexModelConfig;
 use super::private::{self, Slot};
 use super::scratch::{MOST_SLOTS, Part, Scratch};
-use crate::{Because, ClientModel, Reason, TrainInput, TrainStats};
+use crate::{Because, ClientModel, Reason, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Facts, Rng, math};
-use sottovoce_protocol::{Parameters, Table, Trained, UpdateError};
+use sottovoce_protocol::{Parameters, Table, Trained};
 use std::sync::Arc;
 
 /// Strengths of the regularisation to zero, each time a feature comes.
@@ -158,13 +158,7 @@ impl ClientModel for Client {
         private.fill(0.0);
     }
 
-    fn train(
-        &self,
-        input: TrainInput<'_>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> Result<TrainStats, UpdateError> {
+    fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
         let TrainInput { shared, private: own, history, hidden, .. } = input;
         let learns = !history.is_empty() && history.len() < self.facts.items();
         // Somebody with nothing, or with everything, has no triple.

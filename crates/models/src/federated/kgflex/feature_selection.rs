@@ -103,8 +103,7 @@ impl FeatureSelection {
         let own = self.own.iter().filter(|&&feature| (facts.hops(feature as usize) > 1) == far);
         self.ranked.clear();
         self.ranked.extend(
-            own.map(|&feature| (balanced_gain(counts[feature as usize], all), feature))
-                .filter(|&(gain, _)| gain > 0.0),
+            own.map(|&feature| (balanced_gain(counts[feature as usize], all), feature)).filter(|&(gain, _)| gain > 0.0),
         );
         let better = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if most < self.ranked.len() && most > 0 {

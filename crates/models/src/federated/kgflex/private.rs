@@ -52,9 +52,9 @@ pub(super) fn marks(facts: &Facts, history: &[u32]) -> [f32; 2] {
 
 /// 24 bits of FNV-1a, never 0.
 fn mark(numbers: &[u32]) -> f32 {
-    let hash = numbers.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &number| {
-        (hash ^ u64::from(number)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = numbers
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, &number| (hash ^ u64::from(number)).wrapping_mul(0x0100_0000_01b3));
     let folded = (hash ^ (hash >> 32)) as u32 & 0xff_ffff;
     folded.max(1) as f32
 }

@@ -86,8 +86,7 @@ impl Scratch {
     /// Bytes held on the heap.
     pub fn heap_bytes(&self) -> usize {
         let slots = self.slots.capacity() * size_of::<State>() + self.marks.capacity();
-        let lists =
-            2 * (self.slot_of.capacity() + self.triple_slots.capacity() + self.touched_slots.capacity());
+        let lists = 2 * (self.slot_of.capacity() + self.triple_slots.capacity() + self.touched_slots.capacity());
         let features = 4 * (self.features.capacity() + self.touched.capacity())
             + 8 * (self.own_features.capacity() + self.met_slots.capacity());
         self.choice.heap_bytes() + 8 * self.own.capacity() + slots + lists + features

@@ -48,9 +48,6 @@ impl ServerModel for Server {
     }
 
     fn tensors(&self) -> Vec<TensorSlice> {
-        vec![
-            TensorSlice::matrix("features", 0, 0..self.factors),
-            TensorSlice::vector("bias", 0, self.factors),
-        ]
+        vec![TensorSlice::matrix("features", 0, 0..self.factors), TensorSlice::vector("bias", 0, self.factors)]
     }
 }

@@ -49,8 +49,7 @@ mod thesis {
     #[test]
     fn examples_6_1_to_6_4() {
         let facts = facts();
-        let words =
-            |item: u32| facts.of(item as usize).iter().map(|f| facts.name(f as usize)).collect::<Vec<_>>();
+        let words = |item: u32| facts.of(item as usize).iter().map(|f| facts.name(f as usize)).collect::<Vec<_>>();
         // 6.1: F of the Vondelpark.
         assert_eq!(words(VONDELPARK), ["type: Location", "location: Amsterdam", "type: Urban Park"]);
         // 6.2: F of Pink is what her two places have.
