@@ -50,7 +50,7 @@ pub enum SealingError {
     SecureAggregation(#[from] secagg::DeviceError),
     /// A message that cannot be read.
     #[error(transparent)]
-    Malformed(#[from] secagg::Malformed),
+    Malformed(#[from] DecodeError),
     /// Encryption failed.
     #[error(transparent)]
     Encryption(#[from] HeError),
@@ -59,7 +59,7 @@ pub enum SealingError {
     Privacy(#[from] PrivacyError),
     /// The stored terms cannot be read.
     #[error("the stored terms of the round: {0}")]
-    Terms(#[from] DecodeError),
+    Terms(DecodeError),
     /// Encryption needs the key that devices share.
     #[error("this device has no key of the federation")]
     NoKey,
@@ -77,10 +77,8 @@ impl Sealing {
         words: Vec<u32>,
     ) -> Result<Self, secagg::DeviceError> {
         let round = terms.round;
-        let device = match identity.filter(|_| terms.signed) {
-            Some(identity) => secagg::Device::with_identity(terms, client_index, seed, identity)?,
-            None => secagg::Device::new(terms, client_index, seed)?,
-        };
+        let identity = identity.filter(|_| terms.signed);
+        let device = secagg::Device::new(terms, client_index, seed, identity)?;
         let out = Some(device.advertise().encode().into());
         Ok(Self { round, machine: device.save(), words, stage: Stage::Advertise, out })
     }
@@ -107,7 +105,7 @@ impl Sealing {
 
     /// Decrypts the sum.
     fn decrypt(&self, key: Option<&[u8; 32]>, sum: &[u8], generator: &mut SecureRng) -> Result<Self, SealingError> {
-        let terms = codec::decode_terms(&self.machine)?;
+        let terms = codec::decode_terms(&self.machine).map_err(SealingError::Terms)?;
         let length = self.words.first().map_or(0, |&length| length as usize);
         let encryption = PrivacyConfig::read(&terms.privacy)?.encryption(length)?.ok_or(SealingError::NoKey)?;
         let words = encryption.open(key.ok_or(SealingError::NoKey)?, self.round, sum, generator)?;

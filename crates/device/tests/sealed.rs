@@ -209,11 +209,7 @@ fn a_device_that_drops_out_at_the_confirmation_is_counted() {
 /// Plays a device that the server made up, in the client_index after the real ones.
 fn fake_device(server: &SealingServer, identity: Option<Identity>) -> secagg::Device {
     let terms = server.masks(|masks| masks.config().clone());
-    match identity {
-        Some(identity) => secagg::Device::with_identity(terms, DEVICES - 1, [66; 32], identity),
-        None => secagg::Device::new(terms, DEVICES - 1, [66; 32]),
-    }
-    .unwrap()
+    secagg::Device::new(terms, DEVICES - 1, [66; 32], identity).unwrap()
 }
 
 /// What the made-up device says in a step.

@@ -1,7 +1,7 @@
 //! The cryptographic random rng.
 
 use chacha20::ChaCha20Rng;
-use rand_core::{Infallible, Rng, SeedableRng, TryCryptoRng, TryRng};
+use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
 /// A cryptographically secure generator: ChaCha20 from 32 secret bytes. The same seed gives the same numbers, for tests
@@ -66,26 +66,6 @@ impl SecureRng {
         seed
     }
 }
-
-/// For libraries that bring their own distributions.
-impl TryRng for SecureRng {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        Ok(self.source.next_u32())
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        Ok(self.source.next_u64())
-    }
-
-    fn try_fill_bytes(&mut self, into: &mut [u8]) -> Result<(), Infallible> {
-        self.source.fill_bytes(into);
-        Ok(())
-    }
-}
-
-impl TryCryptoRng for SecureRng {}
 
 /// Without the seed.
 impl std::fmt::Debug for SecureRng {

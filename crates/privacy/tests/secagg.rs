@@ -51,10 +51,8 @@ impl Round {
     fn new(config: &Config) -> Self {
         let device = |client: ClientIndex| {
             let secret = seed("device", client);
-            match config.signed {
-                true => Device::with_identity(config.clone(), client, secret, KNOWN[client as usize].clone()).unwrap(),
-                false => Device::new(config.clone(), client, secret).unwrap(),
-            }
+            let identity = config.signed.then(|| KNOWN[client as usize].clone());
+            Device::new(config.clone(), client, secret, identity).unwrap()
         };
         let devices = (0..config.devices).map(device).collect();
         Self { server: Server::new(config.clone(), [6; 32]).unwrap(), devices, sent: Vec::new() }
@@ -187,8 +185,7 @@ fn identities_tolerate_drop_outs_and_refuse_unknown_keys() {
     let stranger = down.peers[4].0;
     let few: Roster =
         KNOWN.iter().zip(0..).filter(|(_, client)| *client != stranger).map(|(own, _)| own.public()).collect();
-    let mut device =
-        Device::with_identity(signed, 0, seed("device", 0), Identity::new(&seed("identity", 0), few)).unwrap();
+    let mut device = Device::new(signed, 0, seed("device", 0), Some(Identity::new(&seed("identity", 0), few))).unwrap();
     let identity = KNOWN[stranger as usize].public();
     assert_eq!(device.share(&down), Err(DeviceError::Unknown(stranger, identity)));
     assert!(round.devices[0].share(&down).is_ok());
@@ -205,13 +202,13 @@ fn server_rejects_false_signatures() {
     assert_eq!(round.server.receive(0, &forged.encode()), false_keys);
     // Signed for a round with another threshold.
     let told = Config { dropout: 0.2, ..signed.clone() };
-    let misled = Device::with_identity(told, 0, seed("device", 0), KNOWN[0].clone()).unwrap();
+    let misled = Device::new(told, 0, seed("device", 0), Some(KNOWN[0].clone())).unwrap();
     assert_eq!(round.server.receive(0, &misled.advertise().encode()), false_keys);
     let mut bare = own;
     bare.keys.signed = None;
     assert_eq!(round.server.receive(0, &bare.encode()), Err(RejectedMessage::Identity(0)));
     round.server.receive(0, &round.devices[0].advertise().encode()).unwrap();
-    let again = Device::with_identity(signed.clone(), 1, seed("device", 1), KNOWN[0].clone()).unwrap();
+    let again = Device::new(signed.clone(), 1, seed("device", 1), Some(KNOWN[0].clone())).unwrap();
     assert_eq!(round.server.receive(1, &again.advertise().encode()), Err(RejectedMessage::DuplicateIdentity(1)));
 
     let mut round = Round::new(&signed);
@@ -233,7 +230,7 @@ fn devices_with_different_configurations_reject_each_other() {
     let down = Neighbours::decode(&round.server.message_for(0).unwrap()).unwrap();
     // A server that tells one device of a round with a lower threshold.
     let told = Config { colluding: 0.0, ..signed };
-    let mut misled = Device::with_identity(told, 0, seed("device", 0), KNOWN[0].clone()).unwrap();
+    let mut misled = Device::new(told, 0, seed("device", 0), Some(KNOWN[0].clone())).unwrap();
     assert_eq!(misled.share(&down), Err(DeviceError::Unsigned(down.peers[0].0)));
 }
 
@@ -389,7 +386,7 @@ fn device_answers_one_valid_list_of_survivors() {
 
 #[test]
 fn steps_out_of_order_are_refused() {
-    let mut device = Device::new(config(5), 0, [1; 32]).unwrap();
+    let mut device = Device::new(config(5), 0, [1; 32], None).unwrap();
     let header = device.advertise().header;
     assert_eq!(
         device.mask(&EncryptedShares { header, encrypted: vec![] }, &input(0)),
@@ -397,9 +394,9 @@ fn steps_out_of_order_are_refused() {
     );
     let survivors = Survivors { header, survived: vec![], dropped: vec![] };
     assert_eq!(device.unmask(&survivors), Err(DeviceError::TooEarly("the list of survivors")));
-    assert!(matches!(Device::new(config(5), 5, [1; 32]), Err(DeviceError::Client(..))));
+    assert!(matches!(Device::new(config(5), 5, [1; 32], None), Err(DeviceError::Client(..))));
     let signed = Config { signed: true, ..config(5) };
-    assert!(matches!(Device::new(signed, 0, [1; 32]), Err(DeviceError::Identity)));
+    assert!(matches!(Device::new(signed, 0, [1; 32], None), Err(DeviceError::Identity)));
 }
 
 #[test]
@@ -483,15 +480,12 @@ fn samples() -> Vec<Vec<u8>> {
 fn rejects_truncated_and_extended_messages() {
     let samples = &*SAMPLES;
     assert_eq!(samples.len(), 10);
-    let masked = samples.iter().find(|sample| sample[1] == Kind::Masked as u8).unwrap();
+    let masked = samples.iter().find(|sample| sample[1] == Masked::KIND).unwrap();
     assert!(Masked::decode(masked).is_ok());
     for end in 0..masked.len() {
         assert!(Masked::decode(&masked[..end]).is_err());
     }
-    assert_eq!(
-        Masked::decode(&[masked.as_slice(), &[0]].concat()),
-        Err(Malformed(sottovoce_protocol::DecodeError::Trailing(1)))
-    );
+    assert_eq!(Masked::decode(&[masked.as_slice(), &[0]].concat()), Err(sottovoce_protocol::DecodeError::Trailing(1)));
 }
 
 proptest! {

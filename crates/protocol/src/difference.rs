@@ -62,21 +62,6 @@ impl Difference {
         Ok(Self { federation, base, version, layout, base_checksum, kind: DifferenceKind::Replace, encoding, tables })
     }
 
-    /// The version it is made for.
-    pub fn base(&self) -> ModelVersion {
-        self.base
-    }
-
-    /// The version it leads to.
-    pub fn version(&self) -> ModelVersion {
-        self.version
-    }
-
-    /// The changed rows of each table.
-    pub fn tables(&self) -> &[Rows] {
-        &self.tables
-    }
-
     /// Brings the version held to the new one, as the other side will after decoding.
     ///
     /// # Errors

@@ -68,7 +68,7 @@ impl Trained {
         let rows = &mut self.update.tables[table];
         let PrivateRows { origins, decoy_rows, decoys } = &mut self.private[table];
         // Tables by item share one decision per item; others have their own per row.
-        let (hidden, key_space) = match rows.keyed {
+        let (hidden, key_space) = match rows.shape.keyed {
             Keyed::Dense => return,
             Keyed::Items => (policy.hidden(), 0),
             Keyed::Others => (&[][..], (table as u64 + 1) << 32),
@@ -87,7 +87,7 @@ impl Trained {
             };
             leaves && (hidden.is_empty() || hidden.binary_search(&row).is_err())
         };
-        let cols = rows.cols as usize;
+        let cols = rows.cols();
         // Keeps only the rows that leave with their decoy.
         let mut decoys = decoys.chunks_exact(cols);
         decoy_rows.retain(|&row| {

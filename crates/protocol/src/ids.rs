@@ -21,8 +21,6 @@ ids! {
     FederationId "federation",
     /// A round of a federation, counted from 0.
     RoundId "round",
-    /// A device of a federation. Never part of an update: who sends it is the transport's business.
-    DeviceId "device",
     /// A state of a federation's shared model, counted from 0.
     ModelVersion "version",
 }

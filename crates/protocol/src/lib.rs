@@ -88,7 +88,7 @@ mod values;
 pub use difference::{Difference, DifferenceKind};
 pub use disclosure::DisclosureSeeds;
 pub use error::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError, ValueError};
-pub use ids::{DeviceId, FederationId, ModelVersion, RoundId};
+pub use ids::{FederationId, ModelVersion, RoundId};
 pub use ledger::{DisclosedTable, Ledger, LedgerEntry, RowDisclosures, Totals};
 pub use parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
 pub use policy::{DisclosureMode, Participation, Policy, Reportable};

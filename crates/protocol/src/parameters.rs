@@ -219,11 +219,6 @@ impl Parameters {
         &mut self.tables
     }
 
-    /// The table of this name.
-    pub fn table(&self, name: &str) -> Option<&Table> {
-        self.tables.iter().find(|table| table.shape.name == name)
-    }
-
     /// Number of values in all tables.
     pub fn len(&self) -> usize {
         self.tables.iter().map(|table| table.values.len()).sum()
@@ -237,10 +232,13 @@ impl Parameters {
     /// CRC-32 of all values as little-endian f32, table after table: two sides that hold the same bits agree on it.
     pub fn checksum(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
-        for table in &self.tables {
-            crate::values::as_le_bytes(&table.values, |bytes| hasher.update(bytes));
-        }
+        self.le_bytes(|bytes| hasher.update(bytes));
         hasher.finalize()
+    }
+
+    /// Hands out all values as little-endian f32, table after table: what digests of the model are of.
+    pub fn le_bytes(&self, mut take: impl FnMut(&[u8])) {
+        self.tables.iter().for_each(|table| crate::values::as_le_bytes(&table.values, &mut take));
     }
 }
 

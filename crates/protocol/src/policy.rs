@@ -164,13 +164,6 @@ impl Policy {
         }
     }
 
-    /// Hides an item no more.
-    pub fn unhide(&mut self, item: u32) {
-        if let Ok(position) = self.hidden.binary_search(&item) {
-            self.hidden.remove(position);
-        }
-    }
-
     /// Whether the owner takes part.
     pub fn participation(&self) -> Participation {
         self.participation
@@ -260,13 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn hidden_items_stay_sorted_and_can_be_unhidden() {
+    fn hidden_items_stay_sorted() {
         let mut policy = Policy::new(1.0).unwrap();
         for item in [7, 3, 7, 5] {
             policy.hide(item);
         }
-        policy.unhide(5);
-        assert_eq!(policy.hidden(), [3, 7]);
-        assert!(policy.hides(7) && !policy.hides(5));
+        assert_eq!(policy.hidden(), [3, 5, 7]);
+        assert!(policy.hides(7) && !policy.hides(4));
     }
 }

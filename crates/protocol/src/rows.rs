@@ -2,16 +2,13 @@
 
 use crate::codec::primitives::{self, Reader};
 use crate::error::{DecodeError, Result};
-use crate::parameters::{Keyed, Layout, Shape};
+use crate::parameters::{Layout, Shape};
 use crate::{ValueEncoding, limits};
 
 /// Some rows of one table, ascending, with their values; or all rows; or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
-    pub(crate) name: String,
-    pub(crate) rows: u32,
-    pub(crate) cols: u32,
-    pub(crate) keyed: Keyed,
+    pub(crate) shape: Shape,
     /// All rows, without an index list.
     pub(crate) whole: bool,
     pub(crate) indices: Vec<u32>,
@@ -20,8 +17,7 @@ pub struct Rows {
 
 impl Rows {
     pub(crate) fn new(shape: &Shape) -> Self {
-        let Shape { name, rows, cols, keyed } = shape.clone();
-        Self { name, rows, cols, keyed, whole: false, indices: Vec::new(), values: Vec::new() }
+        Self { shape: shape.clone(), whole: false, indices: Vec::new(), values: Vec::new() }
     }
 
     pub(crate) fn of_layout(layout: &Layout) -> Vec<Self> {
@@ -30,12 +26,12 @@ impl Rows {
 
     /// The table's name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.shape.name
     }
 
     /// Whether every row of the table is here.
     pub fn is_whole(&self) -> bool {
-        self.whole || self.indices.len() == self.rows as usize
+        self.whole || self.indices.len() == self.shape.rows as usize
     }
 
     /// Whether no row is here.
@@ -45,12 +41,12 @@ impl Rows {
 
     /// Number of rows here.
     pub fn len(&self) -> usize {
-        if self.whole { self.rows as usize } else { self.indices.len() }
+        if self.whole { self.shape.rows as usize } else { self.indices.len() }
     }
 
     /// Values in a row.
     pub fn cols(&self) -> usize {
-        self.cols as usize
+        self.shape.cols as usize
     }
 
     /// The rows' indices, ascending; `None` if all rows are here, in order, without a list.
@@ -96,7 +92,7 @@ impl Rows {
 
     /// Bytes that [`write`](Self::write) appends.
     pub(crate) fn encoded_bytes(&self, encoding: ValueEncoding) -> u64 {
-        let block = encoding.block_bytes(self.len() as u64, self.cols.into());
+        let block = encoding.block_bytes(self.len() as u64, self.shape.cols.into());
         if self.is_whole() {
             return 1 + block;
         }
@@ -117,8 +113,8 @@ impl Rows {
         self.clear();
         self.whole = !from.flag("form")?;
         if !self.whole {
-            let count = from.number_to("rows", self.rows.into())?;
-            primitives::read_ascending(from, "row", count, self.rows.into(), &mut self.indices)?;
+            let count = from.number_to("rows", self.shape.rows.into())?;
+            primitives::read_ascending(from, "row", count, self.shape.rows.into(), &mut self.indices)?;
         }
         encoding.read(self.len(), self.cols(), from, &mut self.values)
     }

@@ -166,7 +166,7 @@ impl Trained {
     /// As [`push_row`](Self::push_row), or if there is not one origin a row; then none of them is added.
     pub fn push_rows(&mut self, table: usize, added: &[u32], origins: &[RowOrigin]) -> Result<&mut [f32], UpdateError> {
         let (rows, private) = self.table(table)?;
-        if rows.keyed == Keyed::Dense {
+        if rows.shape.keyed == Keyed::Dense {
             return Err(UpdateError::NeedsWhole(table));
         }
         if added.len() != origins.len() {
@@ -183,13 +183,13 @@ impl Trained {
             let (&last, &row) = wrong.unwrap_or((&0, &0));
             return Err(UpdateError::Order(table, row, last));
         }
-        if let Some(&row) = added.last().filter(|&&row| row >= rows.rows) {
-            return Err(UpdateError::Row(table, row, rows.rows));
+        if let Some(&row) = added.last().filter(|&&row| row >= rows.shape.rows) {
+            return Err(UpdateError::Row(table, row, rows.shape.rows));
         }
-        let start = rows.indices.len() * rows.cols as usize;
+        let start = rows.indices.len() * rows.cols();
         rows.indices.extend_from_slice(added);
         private.origins.extend_from_slice(origins);
-        rows.values.resize(rows.indices.len() * rows.cols as usize, 0.0);
+        rows.values.resize(rows.indices.len() * rows.cols(), 0.0);
         Ok(&mut rows.values[start..])
     }
 
@@ -214,13 +214,13 @@ impl Trained {
                 return Err(UpdateError::Order(table, row, last));
             }
             if rows.indices.binary_search(&row).is_err() {
-                return Err(UpdateError::Row(table, row, rows.rows));
+                return Err(UpdateError::Row(table, row, rows.shape.rows));
             }
             last = Some(row);
         }
         let start = decoys.len();
         decoy_rows.extend_from_slice(added);
-        decoys.resize(start + added.len() * rows.cols as usize, 0.0);
+        decoys.resize(start + added.len() * rows.cols(), 0.0);
         Ok(&mut decoys[start..])
     }
 
@@ -232,7 +232,7 @@ impl Trained {
         let rows = self.dense(table)?;
         rows.whole = true;
         rows.values.clear();
-        rows.values.resize(rows.rows as usize * rows.cols as usize, 0.0);
+        rows.values.resize(rows.shape.values(), 0.0);
         Ok(&mut rows.values)
     }
 
@@ -242,7 +242,7 @@ impl Trained {
     /// If the table is not dense, or not of so many values.
     pub fn copy_whole(&mut self, table: usize, values: &[f32]) -> Result<(), UpdateError> {
         let rows = self.dense(table)?;
-        let expected = rows.rows as usize * rows.cols as usize;
+        let expected = rows.shape.values();
         if values.len() != expected {
             return Err(UpdateError::Values(table, values.len(), expected));
         }
@@ -254,7 +254,7 @@ impl Trained {
 
     fn dense(&mut self, table: usize) -> Result<&mut Rows, UpdateError> {
         let (rows, _) = self.table(table)?;
-        if rows.keyed == Keyed::Dense { Ok(rows) } else { Err(UpdateError::NeedsOrigins(table)) }
+        if rows.shape.keyed == Keyed::Dense { Ok(rows) } else { Err(UpdateError::NeedsOrigins(table)) }
     }
 
     /// The values of all rows pushed so far to a table, one row after the other.
@@ -360,7 +360,7 @@ impl Disclosed {
     pub fn into_received(self) -> Received {
         let Self { mut update, private, federation, round, encoding, .. } = self;
         for rows in &mut update.tables {
-            encoding.round(&mut rows.values, rows.cols as usize);
+            encoding.round(&mut rows.values, rows.shape.cols as usize);
             // The codec writes a full list of rows as a whole table.
             if rows.is_whole() {
                 rows.whole = true;

@@ -98,14 +98,14 @@ pub fn measure(
 fn parties(terms: &Config, source: &SecureRng) -> Result<Vec<Device>, DeviceError> {
     let secret = |label, client: ClientIndex| source.stream(label, client.into()).seed();
     if !terms.signed {
-        let party = |client| Device::new(terms.clone(), client, secret("device", client));
+        let party = |client| Device::new(terms.clone(), client, secret("device", client), None);
         return (0..terms.devices).map(party).collect();
     }
     let public = |client| Identity::new(&secret("identity", client), Roster::new()).public();
     let roster = Arc::new((0..terms.devices).map(public).collect::<Roster>());
     let party = |client| {
         let identity = Identity::new(&secret("identity", client), Arc::clone(&roster));
-        Device::with_identity(terms.clone(), client, secret("device", client), identity)
+        Device::new(terms.clone(), client, secret("device", client), Some(identity))
     };
     (0..terms.devices).map(party).collect()
 }

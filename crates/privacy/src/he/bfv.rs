@@ -71,11 +71,6 @@ impl Parameters {
     pub fn modulus_bits(&self) -> u32 {
         self.ring.modulus_bits()
     }
-
-    /// The plaintext modulus.
-    pub fn plain_modulus(&self) -> u64 {
-        self.inner.plaintext()
-    }
 }
 
 /// Whether sums of so many fit below a modulus of these sizes, each prime being at least half its size.
@@ -118,7 +113,7 @@ impl Decryptor {
         let a = Poly::random_from_seed(context, Representation::Ntt, rng.stream("bfv public", 0).seed());
         let mut b = small("bfv error")?;
         b -= &(&a * &secret);
-        PublicKey::new(&self.parameters, [b, a])
+        PublicKey::new(&self.parameters, &[b, a])
     }
 
     /// The sum.
@@ -152,13 +147,12 @@ impl std::fmt::Debug for Decryptor {
 #[derive(Clone, Debug)]
 pub struct PublicKey {
     parameters: Parameters,
-    polynomials: [Poly; 2],
     inner: fhe::bfv::PublicKey,
 }
 
 impl PublicKey {
-    fn new(parameters: &Parameters, polynomials: [Poly; 2]) -> Result<Self, HeError> {
-        let pair = library_ciphertext(parameters, &polynomials)?.to_bytes();
+    fn new(parameters: &Parameters, polynomials: &[Poly; 2]) -> Result<Self, HeError> {
+        let pair = library_ciphertext(parameters, polynomials)?.to_bytes();
         // The library reads keys from its own bytes only: one protobuf field, number 1, that holds the pair.
         let mut bytes = vec![0x0A];
         let mut length = pair.len();
@@ -169,20 +163,7 @@ impl PublicKey {
         bytes.push(length as u8);
         bytes.extend(pair);
         let inner = fhe::bfv::PublicKey::from_bytes(&bytes, &parameters.inner)?;
-        Ok(Self { parameters: parameters.clone(), polynomials, inner })
-    }
-
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        self.parameters.ring.encode_key(&self.polynomials)
-    }
-
-    /// From untrusted bytes.
-    ///
-    /// # Errors
-    /// If they are not a key of these parameters.
-    pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
-        Self::new(parameters, parameters.ring.decode_key(bytes)?)
+        Ok(Self { parameters: parameters.clone(), inner })
     }
 
     /// Encrypts a vector.

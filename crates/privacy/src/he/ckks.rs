@@ -140,22 +140,18 @@ impl Decryptor {
         Ok(Self { parameters: parameters.clone(), seed, secret, published })
     }
 
-    /// How many values have been published under this key.
-    pub fn published(&self) -> u64 {
-        self.published
-    }
-
     /// The key that devices encrypt with: `(e - a s, a)`.
     ///
     /// # Errors
     /// If the library cannot build it.
     pub fn public_key(&self) -> Result<PublicKey, HeError> {
         let (rng, context) = (SecureRng::new(self.seed), &self.parameters.ring.context);
-        let a = Poly::random_from_seed(context, Representation::Ntt, rng.stream("ckks public", 0).seed());
+        let mut a = Poly::random_from_seed(context, Representation::Ntt, rng.stream("ckks public", 0).seed());
         let mut error = rng.stream("ckks error", 0);
         let mut b = Poly::small(context, Representation::Ntt, security::VARIANCE, &mut Rand09(&mut error))?;
         b -= &(&a * &self.secret);
-        Ok(PublicKey::new(&self.parameters, [b, a]))
+        [&mut a, &mut b].into_iter().for_each(|each| each.change_representation(Representation::NttShoup));
+        Ok(PublicKey { parameters: self.parameters.clone(), polynomials: [b, a] })
     }
 
     /// The sum to the tolerance, flooded so that it may be published.
@@ -174,17 +170,8 @@ impl Decryptor {
         Ok(phase.into_iter().map(|value| (value + gaussian(flood, rng)) as f64 / scale).collect())
     }
 
-    /// The sum with the encryption's own noise, for a decryptor that shows it to nobody who sees ciphertexts:
-    /// published, it reveals the key.
-    ///
-    /// # Errors
-    /// If the ciphertext is of other parameters, or the sum of too many.
-    pub fn decrypt_unflooded(&self, ciphertext: &Ciphertext) -> Result<Vec<f64>, HeError> {
-        let scale = scale(self.parameters.scale_bits);
-        Ok(self.phase(ciphertext)?.into_iter().map(|value| value as f64 / scale).collect())
-    }
-
-    /// `c0 + c1 s`, from -q/2 to q/2.
+    /// The sum with the encryption's own noise, which reveals the key to whoever sees it beside the ciphertext: `c0 +
+    /// c1 s`, from -q/2 to q/2.
     fn phase(&self, ciphertext: &Ciphertext) -> Result<Vec<i128>, HeError> {
         ciphertext.check(&self.parameters.ring)?;
         let mut values = Vec::with_capacity(ciphertext.parts.len() * DEGREE);
@@ -233,31 +220,11 @@ fn gaussian(deviation: f64, rng: &mut SecureRng) -> i128 {
 #[derive(Clone, Debug)]
 pub struct PublicKey {
     parameters: Parameters,
-    /// As written, and prepared for products.
+    /// Prepared for products.
     polynomials: [Poly; 2],
-    prepared: [Poly; 2],
 }
 
 impl PublicKey {
-    fn new(parameters: &Parameters, polynomials: [Poly; 2]) -> Self {
-        let mut prepared = polynomials.clone();
-        prepared.iter_mut().for_each(|polynomial| polynomial.change_representation(Representation::NttShoup));
-        Self { parameters: parameters.clone(), polynomials, prepared }
-    }
-
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        self.parameters.ring.encode_key(&self.polynomials)
-    }
-
-    /// From untrusted bytes.
-    ///
-    /// # Errors
-    /// If they are not a key of these parameters.
-    pub fn decode(bytes: &[u8], parameters: &Parameters) -> Result<Self, HeError> {
-        Ok(Self::new(parameters, parameters.ring.decode_key(bytes)?))
-    }
-
     /// Encrypts a vector.
     ///
     /// # Errors
@@ -279,7 +246,7 @@ impl PublicKey {
         let mut plain = encode(values, scale(self.parameters.scale_bits), context)?;
         plain += &error(Representation::PowerBasis)?;
         plain.change_representation(Representation::Ntt);
-        let [b, a] = &self.prepared;
+        let [b, a] = &self.polynomials;
         let (mut c0, mut c1) = (&u * b, &u * a);
         c0 += &plain;
         c1 += &error(Representation::Ntt)?;
@@ -303,6 +270,11 @@ fn encode(values: &[f64], scale: f64, context: &Arc<Context>) -> Result<Poly, He
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn unflooded(decryptor: &Decryptor, ciphertext: &Ciphertext) -> Vec<f64> {
+        let scale = scale(decryptor.parameters.scale_bits);
+        decryptor.phase(ciphertext).unwrap().into_iter().map(|value| value as f64 / scale).collect()
+    }
 
     /// Solves `c0 + c1 s = decrypted` for `s`, the attack of Li and Micciancio; gives its coefficients.
     fn attack(ciphertext: &Ciphertext, decrypted: &[f64], parameters: &Parameters) -> Vec<i128> {
@@ -337,7 +309,7 @@ mod tests {
         secret.change_representation(Representation::PowerBasis);
         let mut expected = Vec::new();
         centred(&secret, &mut expected).unwrap();
-        assert_eq!(attack(&sum, &decryptor.decrypt_unflooded(&sum).unwrap(), &parameters), expected);
+        assert_eq!(attack(&sum, &unflooded(&decryptor, &sum), &parameters), expected);
 
         let found = attack(&sum, &decryptor.decrypt(&sum, &mut source).unwrap(), &parameters);
         let right = found.iter().zip(&expected).filter(|(found, expected)| found == expected).count();
@@ -351,7 +323,7 @@ mod tests {
         let mut source = SecureRng::new([2; 32]);
         let ciphertext = decryptor.public_key().unwrap().encrypt(&[0.0; 2 * DEGREE], &mut source).unwrap();
         let deviation = |values: &[f64]| (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
-        let noise = deviation(&decryptor.decrypt_unflooded(&ciphertext).unwrap()) * scale(parameters.scale_bits);
+        let noise = deviation(&unflooded(&decryptor, &ciphertext)) * scale(parameters.scale_bits);
         assert!((noise / variance().sqrt() - 1.0).abs() < 0.05, "{noise}");
         let flooded = deviation(&decryptor.decrypt(&ciphertext, &mut source).unwrap());
         assert!((flooded / parameters.flooding() - 1.0).abs() < 0.05, "{flooded}");
@@ -365,6 +337,6 @@ mod tests {
         let ciphertext = decryptor.public_key().unwrap().encrypt(&[0.5; 60], &mut source).unwrap();
         assert!(decryptor.decrypt(&ciphertext, &mut source).is_ok());
         assert_eq!(decryptor.decrypt(&ciphertext, &mut source), Err(HeError::Published(150, 100)));
-        assert_eq!(decryptor.published(), 90);
+        assert_eq!(decryptor.published, 90);
     }
 }

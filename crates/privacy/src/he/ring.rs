@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) const MOST_VALUES: usize = 1 << 26;
 /// The version of the encoding.
 const VERSION: u8 = 1;
-const PUBLIC_KEY: u8 = 1;
+/// The kind of message, among those of this encoding.
 const CIPHERTEXT: u8 = 2;
 /// Bytes before the polynomials.
 const HEAD: usize = 18;
@@ -73,20 +73,11 @@ impl Ring {
         Ok(small)
     }
 
-    pub(crate) fn encode_key(&self, polynomials: &[Poly; 2]) -> Vec<u8> {
-        encode(PUBLIC_KEY, self.fingerprint, 1, 0, polynomials.iter())
-    }
-
-    pub(crate) fn decode_key(&self, bytes: &[u8]) -> Result<[Poly; 2], HeError> {
-        let (_, _, mut pairs) = self.decode(PUBLIC_KEY, bytes)?;
-        pairs.pop().filter(|_| pairs.is_empty()).ok_or(HeError::ParameterMismatch)
-    }
-
     /// Number of values, number of vectors added, and two polynomials for every `degree` values; nothing after them.
-    fn decode(&self, kind: u8, bytes: &[u8]) -> Result<(usize, u32, Vec<[Poly; 2]>), HeError> {
+    fn decode(&self, bytes: &[u8]) -> Result<(usize, u32, Vec<[Poly; 2]>), HeError> {
         let mut from = Reader::new(bytes);
         expect_byte(&mut from, "version", VERSION)?;
-        expect_byte(&mut from, "kind", kind)?;
+        expect_byte(&mut from, "kind", CIPHERTEXT)?;
         if from.array("parameters")? != self.fingerprint {
             return Err(HeError::ParameterMismatch);
         }
@@ -120,27 +111,6 @@ impl Ring {
         }
         Ok(Poly::try_convert_from(coefficients, &self.context, false, Representation::Ntt)?)
     }
-}
-
-fn encode<'a>(
-    kind: u8,
-    fingerprint: [u8; 8],
-    values: usize,
-    added: u32,
-    polynomials: impl Iterator<Item = &'a Poly>,
-) -> Vec<u8> {
-    let mut out = vec![VERSION, kind];
-    out.extend(fingerprint);
-    out.extend((values as u32).to_le_bytes());
-    out.extend(added.to_le_bytes());
-    for polynomial in polynomials {
-        let degree = polynomial.coefficients().ncols();
-        let coefficients = Vec::<u64>::from(polynomial);
-        for (row, modulus) in coefficients.chunks(degree).zip(polynomial.ctx().moduli_operators()) {
-            out.extend(modulus.serialize_vec(row));
-        }
-    }
-    out
 }
 
 /// One encrypted vector, or the sum of several.
@@ -197,7 +167,18 @@ impl Ciphertext {
 
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        encode(CIPHERTEXT, self.fingerprint, self.values, self.added, self.parts.iter().flatten())
+        let mut out = vec![VERSION, CIPHERTEXT];
+        out.extend(self.fingerprint);
+        out.extend((self.values as u32).to_le_bytes());
+        out.extend(self.added.to_le_bytes());
+        for polynomial in self.parts.iter().flatten() {
+            let degree = polynomial.coefficients().ncols();
+            let coefficients = Vec::<u64>::from(polynomial);
+            for (row, modulus) in coefficients.chunks(degree).zip(polynomial.ctx().moduli_operators()) {
+                out.extend(modulus.serialize_vec(row));
+            }
+        }
+        out
     }
 
     /// From untrusted bytes.
@@ -206,7 +187,7 @@ impl Ciphertext {
     /// If they are not a ciphertext of these parameters.
     pub fn decode(bytes: &[u8], parameters: &impl AsRef<Ring>) -> Result<Self, HeError> {
         let ring = parameters.as_ref();
-        let (values, added, parts) = ring.decode(CIPHERTEXT, bytes)?;
+        let (values, added, parts) = ring.decode(bytes)?;
         let decoded = Self { added: added.max(1), ..Self::new(ring, values, parts) };
         decoded.check(ring)?;
         Ok(decoded)

@@ -2,14 +2,15 @@
 
 use super::identity::{Identity, IdentityKey, signed};
 use super::keys::{self, Secrets};
-use super::mask::{Sign, apply, digest};
+use super::mask::{add_keystream, digest};
 use super::messages::{
     Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
     Shares, Survivors, Unmask,
 };
 use super::shamir::{self, Share};
-use super::{ClientIndex, Config, ConfigError, Malformed, Parameters};
+use super::{ClientIndex, Config, ConfigError, Parameters};
 use crate::tokens::to_hex;
+use sottovoce_protocol::DecodeError;
 use std::collections::BTreeSet;
 
 /// What a device returns.
@@ -23,7 +24,7 @@ pub enum DeviceError {
     Config(#[from] ConfigError),
     /// Bytes that are not a message.
     #[error("not a message: {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] DecodeError),
     /// A message for another federation, round or device. Fields: whom it is for; who this is.
     #[error("a message for {0:?}, but this device is {1:?}")]
     WrongRecipient(Header, Header),
@@ -92,25 +93,17 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device in a round. The seed must be secret and fresh for every round; all secrets are derived from it.
-    pub fn new(config: Config, client: ClientIndex, seed: [u8; 32]) -> Result<Self> {
+    /// A device in a round, with an identity if and only if the configuration asks for signatures. The seed must be
+    /// secret and fresh for every round; all secrets are derived from it.
+    pub fn new(config: Config, client: ClientIndex, seed: [u8; 32], identity: Option<Identity>) -> Result<Self> {
         config.check()?;
         if client >= config.devices {
             return Err(DeviceError::Client(client, config.devices));
         }
-        if config.signed {
+        if config.signed != identity.is_some() {
             return Err(DeviceError::Identity);
         }
-        Ok(Self { config, client, seed, identity: None, neighbours: None, held: None, input: None, survivors: None })
-    }
-
-    /// The same where the configuration asks for signatures.
-    pub fn with_identity(config: Config, client: ClientIndex, seed: [u8; 32], identity: Identity) -> Result<Self> {
-        if !config.signed {
-            return Err(DeviceError::Identity);
-        }
-        let unsigned = Self::new(Config { signed: false, ..config.clone() }, client, seed)?;
-        Ok(Self { config, identity: Some(identity), ..unsigned })
+        Ok(Self { config, client, seed, identity, neighbours: None, held: None, input: None, survivors: None })
     }
 
     /// The round's configuration.
@@ -260,23 +253,22 @@ impl Device {
 
     fn masked(&self, held: &[HeldShares], input: &[u32]) -> Result<Vec<u32>> {
         let mut words = input.to_vec();
-        for (key, sign) in self.mask_keys(held)? {
-            apply(&key, sign, &mut words);
+        for (key, subtract) in self.mask_keys(held)? {
+            add_keystream(&key, subtract, &mut words);
         }
         Ok(words)
     }
 
-    /// The key of the self mask, then those of the masks shared with each neighbour; the lower index adds, the higher
-    /// subtracts.
-    pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], Sign)>> {
+    /// The key of the self mask, then those of the masks shared with each neighbour, and whether it is subtracted: the
+    /// lower index adds, the higher subtracts.
+    pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], bool)>> {
         let (secrets, header) = (Secrets::new(self.seed), self.header());
         let pair = |held: &HeldShares| {
             let (peer, public) = (held.client, &self.peer(held.client, "encrypted shares")?.masks);
             let key = keys::pair_key(&header, (self.client, &secrets.masks), (peer, public));
-            let sign = if self.client < peer { Sign::Plus } else { Sign::Minus };
-            Ok((key.ok_or(DeviceError::Key(peer))?, sign))
+            Ok((key.ok_or(DeviceError::Key(peer))?, self.client > peer))
         };
-        let own = Ok((keys::self_mask_key(&header, self.client, &secrets.self_mask), Sign::Plus));
+        let own = Ok((keys::self_mask_key(&header, self.client, &secrets.self_mask), false));
         std::iter::once(own).chain(held.iter().map(pair)).collect()
     }
 

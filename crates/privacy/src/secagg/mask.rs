@@ -12,19 +12,6 @@ type Core = ChaChaCore<R20, Ietf>;
 const BLOCKS: usize = 128;
 const WORDS: usize = BLOCKS * 16;
 
-/// Whether a mask is added or subtracted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
-    Plus,
-    Minus,
-}
-
-impl Sign {
-    pub(crate) fn flipped(self) -> Self {
-        if self == Self::Plus { Self::Minus } else { Self::Plus }
-    }
-}
-
 /// Adds the keystream of a key to words, or subtracts it. A key must be used for one mask only.
 pub fn add_keystream(key: &[u8; 32], subtract: bool, words: &mut [u32]) {
     let mut core = Core::new(&(*key).into(), &[0; 12].into());
@@ -34,10 +21,6 @@ pub fn add_keystream(key: &[u8; 32], subtract: bool, words: &mut [u32]) {
         core.write_keystream_blocks(blocks);
         simd_dispatch(Addition { stream: blocks, subtract, words: part });
     }
-}
-
-pub(crate) fn apply(key: &[u8; 32], sign: Sign, words: &mut [u32]) {
-    add_keystream(key, sign == Sign::Minus, words);
 }
 
 struct Addition<'a> {
@@ -100,9 +83,9 @@ mod tests {
             let expected: Vec<u32> =
                 bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word).wrapping_add(9)).collect();
             let mut words = vec![9; length];
-            apply(&[5; 32], Sign::Plus, &mut words);
+            add_keystream(&[5; 32], false, &mut words);
             assert_eq!(words, expected);
-            apply(&[5; 32], Sign::Minus, &mut words);
+            add_keystream(&[5; 32], true, &mut words);
             assert_eq!(words, vec![9; length]);
         }
     }

@@ -1,11 +1,11 @@
 //! The messages of each step. Decoding is strict: one encoding a message, bounded lengths, nothing after the end.
 
+use super::ClientIndex;
 use super::config::{Config, MOST_VALUES};
 use super::identity::IdentityKey;
 use super::keys::CIPHERTEXT;
 use super::parameters::MOST_NEIGHBOURS;
 use super::shamir::Share;
-use super::{ClientIndex, Malformed};
 use sottovoce_protocol::codec::Reader;
 use sottovoce_protocol::{DecodeError, FederationId, RoundId};
 
@@ -30,34 +30,10 @@ impl Header {
     }
 }
 
-/// The kind of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// [`Advertise`]
-    Advertise = 1,
-    /// [`Neighbours`]
-    Neighbours = 2,
-    /// [`Shares`]
-    Shares = 3,
-    /// [`EncryptedShares`]
-    EncryptedShares = 4,
-    /// [`Masked`]
-    Masked = 5,
-    /// [`Survivors`]
-    Survivors = 6,
-    /// [`Confirm`]
-    Confirm = 7,
-    /// [`Confirmations`]
-    Confirmations = 8,
-    /// [`Unmask`]
-    Unmask = 9,
-}
-
 /// A message that can be encoded and decoded.
 pub trait Message: Sized {
-    /// Its kind.
-    const KIND: Kind;
+    /// The number of its kind.
+    const KIND: u8;
 
     /// The round and the device.
     fn header(&self) -> Header;
@@ -71,7 +47,7 @@ pub trait Message: Sized {
     /// As bytes.
     fn encode(&self) -> Vec<u8> {
         let header = self.header();
-        let mut out = vec![VERSION, Self::KIND as u8];
+        let mut out = vec![VERSION, Self::KIND];
         out.extend(header.federation.0.to_le_bytes());
         out.extend(header.round.0.to_le_bytes());
         header.client.write(&mut out);
@@ -83,10 +59,10 @@ pub trait Message: Sized {
     ///
     /// # Errors
     /// If they are not this message.
-    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         expect_byte(&mut from, "version", VERSION)?;
-        expect_byte(&mut from, "kind", Self::KIND as u8)?;
+        expect_byte(&mut from, "kind", Self::KIND)?;
         let (federation, round) = (FederationId(from.u64("federation")?), RoundId(from.u64("round")?));
         let message = Self::read(Header { federation, round, client: from.u32("client")? }, &mut from)?;
         from.end()?;
@@ -170,6 +146,19 @@ impl<T: Field> Field for Vec<(ClientIndex, T)> {
     }
 }
 
+/// Some devices, with nothing said of them.
+impl Field for Vec<ClientIndex> {
+    const LEAST: usize = 4;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.iter().map(|client| (*client, ())).collect::<Vec<_>>().write(out);
+    }
+
+    fn read(field: &'static str, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Vec::<(ClientIndex, ())>::read(field, from)?.into_iter().map(|(client, ())| client).collect())
+    }
+}
+
 /// A device's public keys for one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKeys {
@@ -234,7 +223,7 @@ impl Field for RevealedShare {
 
 /// Messages whose encoding is that of their fields in order.
 macro_rules! messages {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty = $label:literal,)+ })+) => {$(
+    ($($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$about:meta])* $field:ident: $type:ty = $label:literal,)+ })+) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name {
@@ -244,7 +233,7 @@ macro_rules! messages {
         }
 
         impl Message for $name {
-            const KIND: Kind = Kind::$name;
+            const KIND: u8 = $kind;
 
             fn header(&self) -> Header {
                 self.header
@@ -263,13 +252,13 @@ macro_rules! messages {
 
 messages! {
     /// Up, step 1: a device's keys.
-    Advertise {
+    Advertise = 1 {
         /// The keys.
         keys: PublicKeys = "keys",
     }
 
     /// Down, after step 1: a device's neighbours.
-    Neighbours {
+    Neighbours = 2 {
         /// How many devices advertised keys; the parameters follow from it.
         devices: u32 = "devices",
         /// The neighbours' keys, by ascending index.
@@ -277,7 +266,7 @@ messages! {
     }
 
     /// Up, step 2: a device's encrypted shares for its neighbours.
-    Shares {
+    Shares = 3 {
         /// Commitment to the self-mask seed, by which the server checks its reconstruction.
         commitment: [u8; 32] = "commitment",
         /// For each neighbour, by ascending index: ChaCha20-Poly1305 of a share of the self-mask seed and one of the
@@ -286,25 +275,32 @@ messages! {
     }
 
     /// Down, after step 2: the encrypted shares for a device.
-    EncryptedShares {
+    EncryptedShares = 4 {
         /// From each neighbour that shared, by ascending index.
         encrypted: Vec<(ClientIndex, [u8; CIPHERTEXT])> = "encrypted shares",
     }
 
+    /// Down, after step 3: which neighbours' inputs came.
+    Survivors = 6 {
+        /// Came, by ascending index.
+        survived: Vec<ClientIndex> = "survived",
+        /// Shared, but then dropped out, by ascending index.
+        dropped: Vec<ClientIndex> = "dropped",
+    }
     /// Up, step 4 (with identities): signatures that a device counts its neighbours in.
-    Confirm {
+    Confirm = 7 {
         /// For each neighbour that survived, by ascending index.
         signatures: Vec<(ClientIndex, [u8; 64])> = "signatures",
     }
 
     /// Down, after step 4: what neighbours signed about a device.
-    Confirmations {
+    Confirmations = 8 {
         /// By ascending index of the signer.
         signatures: Vec<(ClientIndex, [u8; 64])> = "signatures",
     }
 
     /// Up, last step: one share of each neighbour.
-    Unmask {
+    Unmask = 9 {
         /// By ascending index of the neighbour whose secret it is.
         shares: Vec<(ClientIndex, RevealedShare)> = "shares",
     }
@@ -320,7 +316,7 @@ pub struct Masked {
 }
 
 impl Message for Masked {
-    const KIND: Kind = Kind::Masked;
+    const KIND: u8 = 5;
 
     fn header(&self) -> Header {
         self.header
@@ -336,38 +332,5 @@ impl Message for Masked {
         let count = from.count("words", MOST_VALUES as usize, 4)?;
         let words = from.bytes("words", 4 * count as u64)?.as_chunks::<4>().0;
         Ok(Self { header, words: words.iter().map(|word| u32::from_le_bytes(*word)).collect() })
-    }
-}
-
-/// Down, after step 3: which neighbours' inputs came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Survivors {
-    /// Whom it is for.
-    pub header: Header,
-    /// Came, by ascending index.
-    pub survived: Vec<ClientIndex>,
-    /// Shared, but then dropped out, by ascending index.
-    pub dropped: Vec<ClientIndex>,
-}
-
-impl Message for Survivors {
-    const KIND: Kind = Kind::Survivors;
-
-    fn header(&self) -> Header {
-        self.header
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        for list in [&self.survived, &self.dropped] {
-            list.iter().map(|client| (*client, ())).collect::<Vec<_>>().write(out);
-        }
-    }
-
-    fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut list = |field| {
-            let list = Vec::<(ClientIndex, ())>::read(field, from)?;
-            Ok(list.into_iter().map(|(client, ())| client).collect())
-        };
-        Ok(Self { header, survived: list("survived")?, dropped: list("dropped")? })
     }
 }

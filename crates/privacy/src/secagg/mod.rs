@@ -59,8 +59,8 @@ pub use mask::add_keystream;
 #[cfg(feature = "he")]
 pub(crate) use messages::expect_byte;
 pub use messages::{
-    Advertise, Confirm, Confirmations, EncryptedShares, Header, Kind, Masked, Message, Neighbours, PublicKeys,
-    RevealedShare, Shares, Survivors, Unmask,
+    Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
+    Shares, Survivors, Unmask,
 };
 pub use parameters::{Parameters, ParametersError, ThreatModel};
 pub use server::Server;
@@ -68,8 +68,3 @@ pub use step::{AbortReason, Receipt, RejectedMessage, Step, Sum};
 
 /// A device's index in one round, counted from 0. It says nothing of the device in other rounds.
 pub type ClientIndex = u32;
-
-/// Bytes that are not the expected message.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error(transparent)]
-pub struct Malformed(#[from] pub sottovoce_protocol::DecodeError);

@@ -5,7 +5,6 @@ use super::device::{Device, DeviceError, HeldShares};
 use super::identity::Identity;
 use super::messages::{Message, Neighbours, Survivors, expect_byte};
 use super::parameters::MOST_NEIGHBOURS;
-use super::{ClientIndex, Malformed};
 use sottovoce_protocol::DecodeError;
 use sottovoce_protocol::codec::Reader;
 
@@ -37,45 +36,18 @@ impl Device {
 
     /// From [`save`](Self::save), with the identity, which is used only where the configuration asks for signatures.
     pub fn restore(bytes: &[u8], identity: Option<Identity>) -> Result<Self, DeviceError> {
-        let saved = Saved::read(bytes).map_err(Malformed)?;
-        let mut device = match identity.filter(|_| saved.config.signed) {
-            None => Self::new(saved.config, saved.client, saved.seed)?,
-            Some(identity) => Self::with_identity(saved.config, saved.client, saved.seed, identity)?,
-        };
-        device.neighbours = saved.neighbours.map(Neighbours::decode).transpose()?;
-        device.survivors = saved.survivors.map(Survivors::decode).transpose()?;
-        device.held = saved.input.is_some().then_some(saved.held);
-        device.input = saved.input;
-        Ok(device)
-    }
-}
-
-/// The parts of a saved device.
-struct Saved<'a> {
-    config: Config,
-    client: ClientIndex,
-    seed: [u8; 32],
-    neighbours: Option<&'a [u8]>,
-    survivors: Option<&'a [u8]>,
-    input: Option<[u8; 32]>,
-    held: Vec<HeldShares>,
-}
-
-impl<'a> Saved<'a> {
-    fn read(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         expect_byte(&mut from, "version", VERSION)?;
-        let saved = Self {
-            config: Config::read(&mut from)?,
-            client: from.u32("client")?,
-            seed: from.array("seed")?,
-            neighbours: take(&mut from, "neighbours")?,
-            survivors: take(&mut from, "survivors")?,
-            input: if from.flag("input")? { Some(from.array("input's digest")?) } else { None },
-            held: read_held(&mut from)?,
-        };
+        let config = Config::read(&mut from)?;
+        let (client, seed) = (from.u32("client")?, from.array("seed")?);
+        let identity = identity.filter(|_| config.signed);
+        let mut device = Self::new(config, client, seed, identity)?;
+        device.neighbours = take(&mut from, "neighbours")?.map(Neighbours::decode).transpose()?;
+        device.survivors = take(&mut from, "survivors")?.map(Survivors::decode).transpose()?;
+        device.input = if from.flag("input")? { Some(from.array("input's digest")?) } else { None };
+        device.held = Some(read_held(&mut from)?).filter(|_| device.input.is_some());
         from.end()?;
-        Ok(saved)
+        Ok(device)
     }
 }
 

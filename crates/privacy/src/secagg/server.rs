@@ -12,7 +12,7 @@ use super::step::{AbortReason, Receipt, RejectedMessage, Step, Sum};
 use super::unmasking;
 use super::{ClientIndex, Config, ConfigError, Parameters};
 use crate::SecureRng;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// One round at the server. Its state is a function of the configuration, the seed, the messages of each step in any
 /// order, and the calls of [`close_step`](Self::close_step) between them.
@@ -336,11 +336,6 @@ impl Server {
     pub fn sum(&self) -> Option<Sum> {
         let counted = || self.masked.keys().copied().collect();
         (self.step == Step::Done).then(|| Sum { words: self.sum.clone(), counted: counted() })
-    }
-
-    /// Whose inputs came, from the end of the step [`Step::Mask`] on.
-    pub fn counted(&self) -> BTreeSet<ClientIndex> {
-        self.masked.keys().copied().collect()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The steps of a round, and how messages and rounds fail.
 
 use super::messages::Header;
-use super::{ClientIndex, ConfigError, Malformed};
+use super::{ClientIndex, ConfigError};
+use sottovoce_protocol::DecodeError;
 
 /// The step of a round: which message the server is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +36,7 @@ pub enum Receipt {
 pub enum RejectedMessage {
     /// Bytes that are not a message of this step. Fields: what the server is waiting for; what is wrong.
     #[error("not a message of the step {0:?}: {1}")]
-    Malformed(Step, Malformed),
+    Malformed(Step, DecodeError),
     /// For another federation or round, or in another device's name. Fields: its header; who sent it; which round this
     /// is.
     #[error("a message of {0:?} from client {1} of {2:?}")]

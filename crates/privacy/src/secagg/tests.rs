@@ -44,7 +44,7 @@ impl Transcript {
         source: &SecureRng,
     ) -> Self {
         let device = |client: ClientIndex| {
-            Device::new(config.clone(), client, source.stream("device", client.into()).seed()).unwrap()
+            Device::new(config.clone(), client, source.stream("device", client.into()).seed(), None).unwrap()
         };
         let devices = (0..config.devices).map(device).collect();
         let server = Server::new(config.clone(), source.stream("server", 0).seed()).unwrap();
@@ -175,12 +175,11 @@ impl Transcript {
         let mut words = self.masked[&victim].clone();
         let header = Header::new(self.server.config(), victim);
         if let Some(own) = self.opens(&self.own, victim) {
-            mask::apply(&keys::self_mask_key(&header, victim, &own), mask::Sign::Minus, &mut words);
+            mask::add_keystream(&keys::self_mask_key(&header, victim, &own), true, &mut words);
         }
         for peer in self.server.neighbours_in(victim, &self.server.shares) {
             if let Some(key) = self.pair_key(victim, peer) {
-                let sign = if victim < peer { mask::Sign::Minus } else { mask::Sign::Plus };
-                mask::apply(&key, sign, &mut words);
+                mask::add_keystream(&key, victim < peer, &mut words);
             }
         }
         words
@@ -391,7 +390,7 @@ fn late_inputs_stay_hidden_by_the_self_mask() {
     // What is left is the input under the own mask, whose seed is free: any input explains it.
     let mut hidden = inputs[late as usize].clone();
     let own = keys::Secrets::new(round.devices[late as usize].seed).self_mask;
-    mask::apply(&keys::self_mask_key(&received.header, late, &own), mask::Sign::Plus, &mut hidden);
+    mask::add_keystream(&keys::self_mask_key(&received.header, late, &own), false, &mut hidden);
     assert_eq!(found, hidden);
 }
 

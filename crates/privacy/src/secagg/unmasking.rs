@@ -2,7 +2,7 @@
 
 use super::ClientIndex;
 use super::keys;
-use super::mask::{Sign, apply};
+use super::mask::add_keystream;
 use super::messages::{Header, RevealedShare};
 use super::server::{Server, find};
 use super::shamir::{self, Share};
@@ -16,7 +16,7 @@ pub(crate) fn unmasked(server: &Server) -> Result<Vec<u32>, AbortReason> {
     for &client in server.shares.keys() {
         if server.masked.contains_key(&client) {
             let key = keys::self_mask_key(&Header::new(&server.config, client), client, &self_mask(server, client)?);
-            apply(&key, Sign::Minus, &mut sum);
+            add_keystream(&key, true, &mut sum);
         } else {
             remove_pairs(server, client, &mask_key(server, client)?, &mut sum)?;
         }
@@ -65,8 +65,8 @@ fn remove_pairs(
     for peer in server.neighbours_in(dropped, &server.masked) {
         let public = server.keys.get(&peer).map(|keys| keys.masks).unwrap_or_default();
         let key = keys::pair_key(&header, (dropped, secret), (peer, &public)).ok_or(AbortReason::Shares(peer))?;
-        let added = if peer < dropped { Sign::Plus } else { Sign::Minus };
-        apply(&key, added.flipped(), sum);
+        // The lower index has added it.
+        add_keystream(&key, peer < dropped, sum);
     }
     Ok(())
 }

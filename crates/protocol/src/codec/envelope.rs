@@ -14,7 +14,7 @@ pub(crate) const ENVELOPE_BYTES: u64 = (HEAD + CHECKSUM) as u64;
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A device's disclosed update.
     Update = 1,
     /// A whole shared model.
@@ -40,7 +40,7 @@ impl Kind {
     };
 
     /// The version of this kind of message that this build reads and writes.
-    pub fn version(self) -> u8 {
+    pub(crate) fn version(self) -> u8 {
         match self {
             // 2: models' settings are called as the literature calls them (`learning_rate`, `user_regularisation`).
             Kind::Terms => 2,
@@ -91,26 +91,13 @@ pub(crate) fn next(bytes: &[u8]) -> Result<(Kind, &[u8], usize)> {
     Ok((kind, payload, head.at()))
 }
 
-fn whole(bytes: &[u8]) -> Result<(Kind, &[u8])> {
+/// The payload of one whole message of the kind expected.
+pub(crate) fn open(bytes: &[u8], expected: Kind) -> Result<Reader<'_>> {
     let (kind, payload, length) = next(bytes)?;
     if length != bytes.len() {
         let found = bytes.len() as u64 - ENVELOPE_BYTES;
         return Err(DecodeError::Length(payload.len() as u64, found));
     }
-    Ok((kind, payload))
-}
-
-/// Checks the envelope of one whole message and gives its kind.
-///
-/// # Errors
-/// If it is not a message of a version that this build reads, or was damaged.
-pub fn kind_of(bytes: &[u8]) -> Result<Kind> {
-    Ok(whole(bytes)?.0)
-}
-
-/// The payload of one whole message of the kind expected.
-pub(crate) fn open(bytes: &[u8], expected: Kind) -> Result<Reader<'_>> {
-    let (kind, payload) = whole(bytes)?;
     if kind != expected {
         return Err(DecodeError::Kind(kind as u8, expected as u8));
     }

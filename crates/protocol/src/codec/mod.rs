@@ -11,7 +11,6 @@ mod quantized;
 mod terms;
 mod update;
 
-pub use envelope::{Kind, kind_of};
 pub use model::{
     apply_difference, decode_difference, decode_model, difference_bytes, encode_difference, encode_model, model_bytes,
 };
@@ -20,5 +19,5 @@ pub use quantized::{QuantizedUpdate, decode_quantized, encode_quantized, quantiz
 pub use terms::{decode_refusal, decode_terms, encode_refusal, encode_terms};
 pub use update::{decode_update, encode_update, update_bytes};
 
-pub(crate) use envelope::{next, seal};
+pub(crate) use envelope::{Kind, next, seal};
 pub(crate) use model::write_shape;

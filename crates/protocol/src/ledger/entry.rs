@@ -52,7 +52,7 @@ pub(super) fn write(disclosed: &Disclosed, terms: &RoundTerms, when: u64, bytes:
     }
     write_number(update.tables.iter().filter(|rows| !rows.is_empty()).count() as u64, out);
     for rows in update.tables.iter().filter(|rows| !rows.is_empty()) {
-        write_text(&rows.name, out);
+        write_text(&rows.shape.name, out);
         write_number(rows.len() as u64, out);
         out.push(u8::from(!rows.is_whole()));
         if !rows.is_whole() {

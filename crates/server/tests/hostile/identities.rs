@@ -37,7 +37,7 @@ impl Choir {
         let mut choir = Self { host, singers: Vec::new() };
         for (phone, place) in phones.into_iter().zip(0..) {
             let (terms, seat) = choir.asked(&phone);
-            let device = Device::with_identity(terms, seat, [place; 32], identity(place)).unwrap();
+            let device = Device::new(terms, seat, [place; 32], Some(identity(place))).unwrap();
             choir.singers.push((phone, device));
         }
         choir

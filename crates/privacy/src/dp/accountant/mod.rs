@@ -124,16 +124,6 @@ impl Accountant {
         Ok(())
     }
 
-    /// What would be spent after so many more rounds.
-    ///
-    /// # Errors
-    /// If a number is out of range.
-    pub fn would_spend(&self, round: Round, count: u64, delta: f64) -> Result<Spent, DpError> {
-        let mut after = self.clone();
-        after.record(round, count)?;
-        after.epsilon(delta)
-    }
-
     /// What has been spent. Caches the answer until the next round.
     ///
     /// # Errors
