@@ -52,18 +52,6 @@ impl RankedLists {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> + '_ {
         (0..self.users()).map(|user| self.of(user))
     }
-
-    /// The same cut at `k` places.
-    #[must_use]
-    pub fn cut(&self, k: usize) -> RankedLists {
-        let mut offsets = vec![0];
-        let mut items = Vec::new();
-        for user in 0..self.users() {
-            items.extend_from_slice(self.top(user, k));
-            offsets.push(items.len());
-        }
-        RankedLists { offsets, items, catalog_size: self.catalog_size }
-    }
 }
 
 /// A line that does not belong into [`RankedLists`].
@@ -175,7 +163,6 @@ mod tests {
         assert_eq!(lists.of(1), [0u32; 0]);
         assert_eq!(lists.of(2), [2, 1, 7]);
         assert_eq!(lists.top(2, 2), [2, 1]);
-        assert_eq!(lists.cut(1).iter().collect::<Vec<_>>(), [&[8][..], &[], &[2]]);
     }
 
     #[test]

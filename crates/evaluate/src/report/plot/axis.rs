@@ -130,8 +130,6 @@ pub(super) enum Padding {
     ToTick,
     /// By a few hundredths of its length.
     Small,
-    /// Not at all.
-    None,
 }
 
 impl PixelScale {
@@ -142,7 +140,6 @@ impl PixelScale {
         let most = most.max(2);
         if axis.range.is_none() {
             (low, high) = match (padding, log) {
-                (Padding::None, _) => (low, high),
                 (Padding::Small, false) => stretch(low, high, 0.03, axis.zero),
                 (_, true) => {
                     let (a, b) = stretch(low.ln(), high.ln(), 0.03, false);
@@ -377,7 +374,7 @@ mod tests {
         assert_eq!((scale.at(0.0), scale.at(1.0)), (100.0, 0.0));
         let exact = PixelScale::new(&axis, &[0.0, 0.3], Padding::ToTick, 3).unwrap().along(0.0, 30.0);
         assert!((exact.at(0.1) - 10.0).abs() < 1e-9 && exact.ticks.len() == 4);
-        let log = PixelScale::new(&axis.clone().log(), &[0.0, 1.0, 100.0], Padding::None, 5).unwrap().along(0.0, 10.0);
+        let log = PixelScale::new(&axis.clone().log(), &[0.0, 1.0, 100.0], Padding::Small, 5).unwrap().along(0.0, 10.0);
         assert!((log.at(10.0) - 5.0).abs() < 1e-12);
         assert!(PixelScale::new(&axis, &[f64::NAN], Padding::ToTick, 5).is_none());
         assert!(PixelScale::new(&axis, &[2.0], Padding::ToTick, 5).unwrap().spans(2.0));

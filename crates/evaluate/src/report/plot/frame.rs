@@ -18,8 +18,6 @@ const TICKS_BELOW: f64 = 24.0;
 pub(super) enum Swatch {
     /// A stroke with the series' marker.
     Marked,
-    /// A stroke.
-    Stroke,
     /// The marker alone.
     Point,
     /// A small block.
@@ -92,7 +90,6 @@ fn draw_swatch(svg: &mut Svg, appearance: Appearance, swatch: Swatch, (x, y): (f
         }
         Swatch::Block => svg.rect(&format!("pl-fill {class}"), (x + 4.0, y - 6.0), (14.0, 12.0)),
         Swatch::Point => svg.path(&format!("pl-mark {class}"), &appearance.marker((x + 10.0, y), 4.5)),
-        Swatch::Stroke => svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y)),
         Swatch::Marked => {
             svg.line(&format!("pl-line {class}"), (x, y), (x + 20.0, y));
             svg.path(&format!("pl-mark {class}"), &appearance.marker((x + 10.0, y), 4.0));

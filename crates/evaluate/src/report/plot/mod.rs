@@ -18,7 +18,7 @@ mod theme;
 
 pub use axis::{Axis, Scale, Unit};
 pub use pareto::pareto_front;
-pub use series::{Bars, Counts, Orientation, ParetoAxes, Point, Reference, Series, Style, Summary};
+pub use series::{Bars, Orientation, ParetoAxes, Point, Reference, Series, Style, Summary};
 pub(super) use theme::{Colours, PLOT_CSS, dark_colours, light_colours};
 
 use serde::{Deserialize, Serialize};
@@ -70,14 +70,6 @@ pub enum Shape {
         #[serde(default)]
         orientation: Orientation,
     },
-    /// Counts or shares in bins.
-    Histogram {
-        /// One more than there are bins, ascending.
-        #[serde(deserialize_with = "super::lenient::numbers")]
-        edges: Vec<f64>,
-        /// One height a bin and series.
-        series: Vec<Counts>,
-    },
     /// Five-number summaries, one a line.
     Boxes(Vec<Summary>),
 }
@@ -113,13 +105,6 @@ impl Plot {
         let categories = categories.into_iter().map(Into::into).collect();
         let shape = Shape::Bars { categories, series, orientation: Orientation::Auto };
         Plot::new(title, Axis::new(""), value, shape)
-    }
-
-    /// The distribution of several sets of values as shares in `bins` equal bins over their common range.
-    pub fn histogram(title: impl Into<String>, x: Axis, values: &[(&str, &[f64])], bins: usize) -> Plot {
-        let (edges, series) = series::bin(values, bins);
-        let y = Axis::new("share").unit(Unit::Percent).from_zero();
-        Plot::new(title, x, y, Shape::Histogram { edges, series })
     }
 
     /// Five-number summaries, one a line; `value` is the axis of the values.
@@ -175,7 +160,6 @@ impl Plot {
             Shape::Lines(series) => line::draw(&canvas, series),
             Shape::Scatter { series, front } => scatter::draw(&canvas, series, *front),
             Shape::Bars { categories, series, orientation } => bars::draw(&canvas, categories, series, *orientation),
-            Shape::Histogram { edges, series } => spread::histogram(&canvas, edges, series),
             Shape::Boxes(boxes) => spread::boxes(&canvas, boxes),
         };
         svg::document(&self.aria_label(), width, height, style, &body)
@@ -187,7 +171,7 @@ impl Plot {
             Shape::Scatter { series, .. } => scatter::labelled_directly(series),
             Shape::Bars { series, .. } => series.len() == 1,
             Shape::Boxes(_) => true,
-            Shape::Lines(_) | Shape::Histogram { .. } => false,
+            Shape::Lines(_) => false,
         };
         let named = self.series().into_iter().filter(|(_, style)| *style == Style::Named && !labelled_directly);
         named.map(|(name, _)| name).collect()
@@ -200,7 +184,6 @@ impl Plot {
                 series.iter().map(|s| (s.name.as_str(), s.style)).collect()
             }
             Shape::Bars { series, .. } => series.iter().map(|s| (s.name.as_str(), s.style)).collect(),
-            Shape::Histogram { series, .. } => series.iter().map(|s| (s.name.as_str(), Style::Named)).collect(),
             Shape::Boxes(boxes) => boxes.iter().map(|b| (b.name.as_str(), Style::Named)).collect(),
         }
     }

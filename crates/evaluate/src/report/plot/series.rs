@@ -93,13 +93,6 @@ pub struct ParetoAxes {
     pub y: Direction,
 }
 
-impl ParetoAxes {
-    /// Less of x for more of y: accuracy against its cost.
-    pub fn low_x_high_y() -> ParetoAxes {
-        ParetoAxes { x: Direction::LowerBetter, y: Direction::HigherBetter }
-    }
-}
-
 /// A line across a plot at a level of its values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
@@ -154,16 +147,6 @@ pub enum Orientation {
     Horizontal,
 }
 
-/// A series of a histogram.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Its name.
-    pub name: String,
-    /// One height a bin.
-    #[serde(deserialize_with = "lenient::numbers")]
-    pub heights: Vec<f64>,
-}
-
 /// A distribution in five numbers, and its mean.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -210,32 +193,6 @@ impl Summary {
     }
 }
 
-/// Shares of values in equal bins over their common range; values that are not numbers are left out.
-pub(super) fn bin(values: &[(&str, &[f64])], bins: usize) -> (Vec<f64>, Vec<Counts>) {
-    let finite = || values.iter().flat_map(|(_, v)| v.iter().copied()).filter(|x| x.is_finite());
-    let low = finite().fold(f64::INFINITY, f64::min);
-    let high = finite().fold(f64::NEG_INFINITY, f64::max);
-    if low > high {
-        return (Vec::new(), Vec::new());
-    }
-    let high = if high > low { high } else { low + 1.0 };
-    let bins = bins.max(1);
-    let width = (high - low) / bins as f64;
-    let edges = (0..=bins).map(|at| low + width * at as f64).collect();
-    let series = values
-        .iter()
-        .map(|(name, values)| {
-            let mut heights = vec![0.0; bins];
-            let finite: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
-            for value in &finite {
-                heights[(((value - low) / width) as usize).min(bins - 1)] += 1.0 / finite.len() as f64;
-            }
-            Counts { name: (*name).to_string(), heights }
-        })
-        .collect();
-    (edges, series)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,14 +203,5 @@ mod tests {
         assert_eq!((summary.count, summary.median, summary.quarter, summary.mean), (5, 3.0, 2.0, 4.0));
         assert!((summary.high - 8.8).abs() < 1e-12);
         assert!(Summary::of("none", &[]).median.is_nan());
-    }
-
-    #[test]
-    fn bins_count_every_value_once() {
-        let (edges, series) = bin(&[("a", &[0.0, 1.0, 2.0, 10.0]), ("b", &[5.0, f64::NAN])], 5);
-        assert_eq!(edges, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(series[0].heights, [0.5, 0.25, 0.0, 0.0, 0.25]);
-        assert_eq!(series[1].heights, [0.0, 0.0, 1.0, 0.0, 0.0]);
-        assert!(bin(&[("none", &[])], 4).0.is_empty());
     }
 }

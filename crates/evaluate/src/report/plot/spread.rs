@@ -1,82 +1,16 @@
-//! Distributions: histograms and five-number summaries.
+//! Distributions: five-number summaries.
 
 use super::Canvas;
 use super::axis::{Axis, Padding, PixelScale};
 use super::frame::{self, PlotArea, Swatch};
 use super::labels::{fit, text_width};
-use super::series::{Counts, Summary};
+use super::series::Summary;
 use super::svg::{Svg, polyline};
 use super::theme::Appearance;
 
 /// Height of a line of summaries, and of its box.
 const BAND: f64 = 34.0;
 const BOX: f64 = 16.0;
-
-pub(super) fn histogram(canvas: &Canvas<'_>, edges: &[f64], series: &[Counts]) -> (f64, String) {
-    let plot = canvas.plot;
-    let heights: Vec<f64> = series.iter().flat_map(|s| s.heights.iter().copied()).collect();
-    let across = if canvas.narrow() { 6 } else { (canvas.width / 80.0) as usize };
-    let axes = PixelScale::new(&plot.x, edges, Padding::None, across).zip(PixelScale::new(
-        &plot.y.clone().from_zero(),
-        &heights,
-        Padding::ToTick,
-        5,
-    ));
-    let Some((x, y)) = axes.filter(|_| edges.len() > 1) else { return canvas.empty() };
-    let legend = frame::legend(canvas, series.len() != 1);
-    let mut svg = Svg::default();
-    let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Stroke, &plot.y.title);
-    let left = frame::margin_left(&y.ticks);
-    let area = PlotArea { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
-    let (x, y) = (x.along(area.left, area.right), y.along(area.bottom, area.top));
-    frame::draw_y_axis(&mut svg, &area, &y);
-    frame::draw_x_axis(&mut svg, &area, &x, false);
-    for s in series {
-        outline(&mut svg, canvas, edges, s, (&x, &y), area.bottom);
-    }
-    hover_bins(&mut svg, canvas, edges, series, (&x, &y));
-    let height = frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, 0);
-    (height, svg.finish())
-}
-
-/// The steps of one series, filled lightly.
-fn outline(
-    svg: &mut Svg,
-    canvas: &Canvas<'_>,
-    edges: &[f64],
-    series: &Counts,
-    on: (&PixelScale, &PixelScale),
-    base: f64,
-) {
-    let appearance = canvas.colours.appearance(&series.name);
-    let mut steps: Vec<(f64, f64)> = vec![(on.0.at(edges[0]), base)];
-    for (pair, &height) in edges.windows(2).zip(&series.heights) {
-        let y = on.1.at(if height.is_finite() { height } else { 0.0 });
-        steps.extend([(on.0.at(pair[0]), y), (on.0.at(pair[1]), y)]);
-    }
-    let last = steps.last().map_or(0.0, |s| s.0);
-    steps.push((last, base));
-    svg.path(&format!("pl-band {}", appearance.class()), &(polyline(&steps) + "Z"));
-    svg.path(&format!("pl-line {}", appearance.class()), &polyline(&steps));
-}
-
-/// One hover target per bin, with the heights of all series.
-fn hover_bins(svg: &mut Svg, canvas: &Canvas<'_>, edges: &[f64], series: &[Counts], on: (&PixelScale, &PixelScale)) {
-    let (x, y) = (&canvas.plot.x, &canvas.plot.y);
-    for (at, pair) in edges.windows(2).enumerate() {
-        let highest = series.iter().filter_map(|s| s.heights.get(at)).fold(0.0, |a: f64, &b| a.max(b));
-        let mut words = vec![format!("{} to {}", x.format_value(pair[0]), x.format_value(pair[1]))];
-        let told = series.iter().filter_map(|s| Some((s, s.heights.get(at)?)));
-        words.extend(told.map(|(s, height)| match s.name.is_empty() {
-            true => y.format_value(*height),
-            false => format!("{}: {}", s.name, y.format_value(*height)),
-        }));
-        let (left, right, top) = (on.0.at(pair[0]), on.0.at(pair[1]), on.1.at(highest));
-        svg.open_mark("", ((left + right) / 2.0, top), &words.join("\n"));
-        svg.rect("pl-hit", (left, top), (right - left, (on.1.at(0.0) - top).max(1.0)));
-        svg.close("g");
-    }
-}
 
 pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
     let axis = &canvas.plot.x;
