@@ -60,7 +60,6 @@ fn redacted(text: &str) -> String {
 fn tables() {
     let folder = tempfile::tempdir().unwrap();
     let cases: &[(&str, &[&str])] = &[
-        ("models", &["models"]),
         ("models-bpr-mf", &["models", "bpr-mf"]),
         ("models-fpl", &["models", "fpl"]),
         ("describe", &["data", "describe", TOWN]),
@@ -82,6 +81,20 @@ fn tables() {
         assert_eq!(code, Some(0), "{arguments:?}: {errors}");
         insta::assert_snapshot!(*name, redacted(&text));
     }
+}
+
+/// Not a snapshot: a new model changes no file of this test.
+#[test]
+fn models_are_listed_with_what_they_do() {
+    let (code, text, _) = run(Path::new("."), &["models"]);
+    assert_eq!(code, Some(0));
+    let models = sottovoce_federation::registry::all();
+    let widest = models.iter().map(|model| model.name.len()).max().unwrap();
+    let expected: Vec<String> =
+        models.iter().map(|model| format!("{:widest$}  {}", model.name, model.summary)).collect();
+    let (list, hint) = text.split_once("\n\n").unwrap();
+    assert_eq!(list.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(hint, "Run `sottovoce models NAME` for the settings of a model.\n");
 }
 
 #[test]
@@ -120,6 +133,8 @@ fn errors() {
         let (code, _, errors) = run(folder.path(), &arguments);
         let code = code.unwrap_or(-1);
         assert!(code == 1 || code == 2, "{arguments:?} ended with {code}");
+        let names: Vec<&str> = sottovoce_federation::registry::all().iter().map(|model| model.name).collect();
+        let errors = errors.replace(&names.join(", "), "[all models]");
         let text = format!("$ sottovoce {}\nexit code {code}\n{errors}", arguments.join(" "));
         insta::assert_snapshot!(format!("error-{name}"), text);
     }
