@@ -46,6 +46,7 @@ macro_rules! models {
 models! {
     fpl::Fpl,
     fcf::Fcf,
+    fed_mf::FedMf,
     fed_gmf::FedGmf,
     fed_vae::FedVae,
     kgflex::KgFlex,
