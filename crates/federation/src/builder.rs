@@ -99,7 +99,7 @@ impl FederationBuilder {
         let terms = TermsDraft {
             federation: self.federation,
             model: model.spec(&schedule),
-            values: config.values(),
+            values: config.values,
             deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
             samples: self.samples || config.aggregation.asks_samples(),
             criteria,

@@ -46,18 +46,18 @@ pub struct ParticipationStats {
 
 impl ParticipationStats {
     pub(crate) fn add(&mut self, other: &ParticipationStats) {
-        self.unavailable += other.unavailable;
-        self.asked += other.asked;
-        self.trained += other.trained;
-        self.dropped += other.dropped;
-        self.sent += other.sent;
-        self.late += other.late;
-        self.samples += other.samples;
+        let mut other = *other;
+        for (count, more) in self.counts_mut().into_iter().zip(other.counts_mut()) {
+            *count += *more;
+        }
         self.loss += other.loss;
-        self.rows += other.rows;
-        self.bytes += other.bytes;
-        self.downloaded += other.downloaded;
         self.seconds += other.seconds;
+    }
+
+    /// All counts, in the order in which a checkpoint has them.
+    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 10] {
+        let Self { unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, .. } = self;
+        [unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded]
     }
 
     /// Updates that came in time.

@@ -1,33 +1,12 @@
 //! What can go wrong in a federation.
 
-use crate::{AggregationError, HistoryFileError, ProtectedAggregationError, WeightsError};
+use crate::{AggregationError, HistoryFileError, WeightsError};
 use sottovoce_client::Declined;
 use sottovoce_privacy::PrivacyError;
 use sottovoce_privacy::dp::DpError;
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError};
-use std::fmt;
+use std::fmt::Display;
 use thiserror::Error;
-
-/// Where on its way a device's part of a round failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Training.
-    Train,
-    /// Applying the owner's policy.
-    Disclose,
-    /// Reading what it sent.
-    Receive,
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Stage::Train => "training",
-            Stage::Disclose => "disclosing",
-            Stage::Receive => "receiving",
-        })
-    }
-}
 
 /// Why a round or a federation failed.
 #[derive(Debug, Error)]
@@ -37,8 +16,8 @@ pub enum FederationError {
     Device {
         /// The device.
         device: u32,
-        /// Where on its way.
-        stage: Stage,
+        /// Where on its way: `training`, `disclosing` or `receiving`.
+        stage: &'static str,
         /// What was wrong.
         reason: String,
     },
@@ -92,12 +71,9 @@ pub enum FederationError {
         /// What is missing.
         why: &'static str,
     },
-    /// A robust aggregator that does not support weights.
+    /// A robust aggregator that does not support weights, or one or a weighting for protected updates.
     #[error(transparent)]
     Aggregation(#[from] AggregationError),
-    /// A robust aggregator or a weighting for protected updates.
-    #[error(transparent)]
-    ProtectedAggregationError(#[from] ProtectedAggregationError),
     /// Privacy layers that do not go together.
     #[error(transparent)]
     Protection(#[from] PrivacyError),
@@ -158,8 +134,8 @@ pub enum FederationError {
 }
 
 impl FederationError {
-    pub(crate) fn training(device: u32, error: &Declined) -> Self {
-        Self::Device { device, stage: Stage::Train, reason: error.to_string() }
+    pub(crate) fn device(device: u32, stage: &'static str, error: &dyn Display) -> Self {
+        Self::Device { device, stage, reason: error.to_string() }
     }
 
     /// An update whose values cannot be written is the first sign of divergence that a device sees.
@@ -168,11 +144,7 @@ impl FederationError {
             Declined::Disclosure(DisclosureError::Value(error)) => {
                 Self::Diverged { round, what: format!("device {device}: {error}") }
             }
-            other => Self::Device { device, stage: Stage::Disclose, reason: other.to_string() },
+            other => Self::device(device, "disclosing", other),
         }
-    }
-
-    pub(crate) fn receiving(device: u32, error: &DecodeError) -> Self {
-        Self::Device { device, stage: Stage::Receive, reason: error.to_string() }
     }
 }

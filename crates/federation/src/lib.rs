@@ -66,9 +66,7 @@ mod uploads;
 mod worker;
 
 pub use aggregate::{Aggregate, RowSums};
-pub use aggregation::{
-    Aggregation, AggregationError, CriteriaScore, ProtectedAggregationError, RobustAggregator, Weighting,
-};
+pub use aggregation::{Aggregation, AggregationError, CriteriaScore, RobustAggregator, Weighting};
 pub use availability::{Availability, DeviceProfile, Diurnal, Trace, TraceError};
 pub use builder::{BuildError, FederationBuilder, HostedFederation};
 pub use closing::{Closing, RoundRules};
@@ -78,7 +76,7 @@ pub use coordinator::Coordinator;
 pub use devices::{Delivery, ParticipationStats, SimulatedDevices};
 pub use disclosure::Disclosure;
 pub use downloads::{DownloadMessage, Downloads, Offer};
-pub use error::{FederationError, Stage};
+pub use error::FederationError;
 pub use federation::{EpochReport, Federation, Setup};
 pub use figures::SimulatedFigures;
 pub use histories::{HistoryFile, HistoryFileError, HistorySource, HistoryWriter, Page};

@@ -4,7 +4,6 @@ use crate::{Availability, DeviceProfile, Diurnal, Federation, FederationError, R
 use sottovoce_core::Names;
 use sottovoce_models::{choices, config};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 choices! {
     /// How cohorts are drawn.
@@ -50,7 +49,7 @@ config! {
         /// How cohorts are drawn: uniformly, by the length of the history, or by weights from a file
         selection: Selection = Selection::Uniform;
         /// With selection = weights: lines `user weight`; users not named have weight 0
-        weights_file: PathBuf = PathBuf::new();
+        weights_file: String = String::new();
         /// When devices can be reached: always, some hours every night, or as recorded in a file
         availability: AvailabilityKind = AvailabilityKind::Always;
         /// With availability = diurnal: hours a day
@@ -58,7 +57,7 @@ config! {
         /// With availability = diurnal: standard deviation in hours of their middle, around 2 in the morning
         available_spread: f64 = 3.0, in 0.0..=12.0;
         /// With availability = trace: lines `device start end`, in virtual seconds
-        trace_file: PathBuf = PathBuf::new();
+        trace_file: String = String::new();
         /// Probability that a device's update is lost, drawn anew each round
         dropout: f64 = 0.0, in 0.0..=1.0;
         /// Fraction of devices whose updates are always lost
@@ -125,12 +124,12 @@ impl SimulatedParticipation {
     }
 }
 
-fn in_file(path: &Path, reason: &str) -> FederationError {
-    FederationError::File { path: path.display().to_string(), reason: reason.to_owned() }
+fn in_file(path: &str, reason: &str) -> FederationError {
+    FederationError::File { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-fn text(path: &Path, key: &str, needed_by: &str) -> Result<String, FederationError> {
-    if path.as_os_str().is_empty() {
+fn text(path: &str, key: &str, needed_by: &str) -> Result<String, FederationError> {
+    if path.is_empty() {
         return Err(FederationError::NoFile { key: key.to_owned(), needed_by: needed_by.to_owned() });
     }
     std::fs::read_to_string(path).map_err(|error| in_file(path, &error.to_string()))

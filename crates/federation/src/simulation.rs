@@ -151,7 +151,7 @@ impl Simulation {
             population,
             start,
             model: model.spec(&schedule),
-            values: config.values(),
+            values: config.values,
             samples: config.aggregation.asks_samples(),
             criteria,
             baseline_loss: model.baseline_loss(items),
