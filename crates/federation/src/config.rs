@@ -3,7 +3,7 @@
 use crate::aggregation::AggregationConfig;
 use crate::participation::{RoundConfig, SimulatedParticipation};
 use crate::privacy::{PrivacySettings, TrainingPlan};
-use crate::{Cohort, Disclosure, Downloads, FederationError, PrivacyEngine};
+use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, PrivacyEngine};
 use sottovoce_core::Rng;
 use sottovoce_models::federated::Epochs;
 use sottovoce_models::settings::{Config, Setting, Value};
@@ -96,10 +96,18 @@ impl FederationConfig {
         self.cohort.map(Cohort::Count)
     }
 
-    /// How the shared model is distributed.
-    pub(crate) fn downloads(&self) -> Downloads {
+    /// The server's half with these rules, aggregation and downloads, and with this privacy engine.
+    pub(crate) fn configured(
+        &self,
+        coordinator: Coordinator,
+        engine: Option<PrivacyEngine>,
+    ) -> Result<Coordinator, FederationError> {
         let &Self { download: values, differences, min_change, .. } = self;
-        Downloads { values, differences, min_change: min_change as f32 }
+        coordinator
+            .with_rules(self.round.rules())
+            .with_aggregation(self.aggregation.aggregation()?)
+            .with_privacy(engine)?
+            .with_downloads(Downloads { values, differences, min_change: min_change as f32 })
     }
 
     /// The server's half of the privacy layers, for so many rounds of so many updates in a population.

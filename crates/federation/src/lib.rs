@@ -77,7 +77,7 @@ pub use devices::{Delivery, ParticipationStats, SimulatedDevices};
 pub use disclosure::Disclosure;
 pub use downloads::{DownloadMessage, Downloads, Offer};
 pub use error::FederationError;
-pub use federation::{EpochReport, Federation, Setup};
+pub use federation::{EpochReport, Federation};
 pub use figures::SimulatedFigures;
 pub use histories::{HistoryFile, HistoryFileError, HistorySource, HistoryWriter, Page};
 pub use ordered_aggregator::{OrderedAggregator, OrderedAggregatorError};

@@ -1,6 +1,6 @@
 //! Settings of participation: who is asked, when a round ends, and what simulated devices are like.
 
-use crate::{Availability, DeviceProfile, Diurnal, Federation, FederationError, RoundRules, Trace};
+use crate::{Availability, Coordinator, DeviceProfile, Diurnal, FederationError, RoundRules, Trace};
 use sottovoce_core::Names;
 use sottovoce_models::{choices, config};
 use std::collections::HashMap;
@@ -99,26 +99,26 @@ impl SimulatedParticipation {
         Ok(DeviceProfile { availability, dropout, never_return, device_seconds, straggler_spread })
     }
 
-    /// Makes a federation draw cohorts accordingly; `lengths` says how many items each user has, and `devices` which of
+    /// Makes a coordinator draw cohorts accordingly; `lengths` says how many items each user has, and `devices` which of
     /// them can learn.
     pub(crate) fn apply(
         &self,
-        federation: Federation,
+        coordinator: Coordinator,
         (lengths, devices): (&[u32], &[u32]),
         users: Option<&Names>,
-    ) -> Result<Federation, FederationError> {
+    ) -> Result<Coordinator, FederationError> {
         match self.selection {
-            Selection::Uniform => Ok(federation),
+            Selection::Uniform => Ok(coordinator),
             Selection::History => {
                 let length = |&device: &u32| f64::from(lengths[device as usize]);
-                federation.with_weights(&devices.iter().map(length).collect::<Vec<_>>())
+                coordinator.with_weights(&devices.iter().map(length).collect::<Vec<_>>())
             }
             Selection::Weights => {
                 let path = &self.weights_file;
                 let text = text(path, "weights_file", "selection = weights")?;
                 let weights = weights(&text, lengths.len(), users).map_err(|error| in_file(path, &error))?;
                 let own: Vec<f64> = devices.iter().map(|&device| weights[device as usize]).collect();
-                federation.with_weights(&own).map_err(|error| in_file(path, &error.to_string()))
+                coordinator.with_weights(&own).map_err(|error| in_file(path, &error.to_string()))
             }
         }
     }

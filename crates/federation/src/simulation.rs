@@ -4,8 +4,8 @@ use crate::config::FederationConfig;
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
-    Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine,
-    Recorder, Setup, SimulatedDevices, SimulatedFigures, strategy,
+    Coordinator, Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population,
+    PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Histories, Rng};
@@ -16,7 +16,7 @@ use sottovoce_models::{
     Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
 };
 use sottovoce_privacy::SecureRng;
-use sottovoce_protocol::{Keyed, Parameters, Trained};
+use sottovoce_protocol::{Keyed, Parameters, TermsDraft, Trained};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -117,8 +117,8 @@ impl Simulation {
         let (users, items) = (train.users(), train.catalog_size());
         let lengths = train.lengths()?;
         let population = Population::of_lengths(&lengths, items);
-        let devices = population.devices.clone();
         let schedule = model.schedule(config.cohort(), &population);
+        let devices = population.devices;
         let cohort = schedule.cohort.size(devices.len());
         let features = model.features().features();
         let traffic = EpochTraffic { schedule, cohort, items, features, pi: config.owners.pi };
@@ -145,23 +145,15 @@ impl Simulation {
             .with_device_profile(profile)
             .with_figures(figures)
             .with_recorder(self.recorder.clone());
-        let setup = Setup {
-            strategy: strategy::build(model.aggregation(devices.len())),
-            schedule,
-            population,
-            start,
-            model: model.spec(&schedule),
-            values: config.values,
-            samples: config.aggregation.asks_samples(),
-            criteria,
-            baseline_loss: model.baseline_loss(items),
-        };
-        let federation = Federation::new(simulated, setup, root.stream(streams::ROUNDS, 0))
-            .with_aggregation(config.aggregation.aggregation()?)
-            .with_privacy(engine)?
-            .with_downloads(config.downloads())?
-            .with_rules(config.round.rules());
-        let federation = config.participation.apply(federation, (&lengths, &devices), fit.watch.users())?;
+        let samples = config.aggregation.asks_samples();
+        let (model_spec, values) = (model.spec(&schedule), config.values);
+        let terms = TermsDraft { model: model_spec, values, samples, criteria, ..TermsDraft::default() };
+        let strategy = strategy::build(model.aggregation(devices.len()));
+        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let mut coordinator = config.configured(coordinator, engine)?;
+        coordinator.ask_among(devices.clone());
+        let coordinator = config.participation.apply(coordinator, (&lengths, &devices), fit.watch.users())?;
+        let federation = Federation::new(simulated, coordinator, schedule, model.baseline_loss(items));
         Ok((federation, model.vectors_per_epoch(&traffic)))
     }
 
