@@ -9,10 +9,11 @@ use crate::downloads::ModelDistribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
     Aggregate, Aggregation, Cohort, CohortSelector, Downloads, FederationError, Offer, OrderedAggregator,
-    PrivacyEngine, PrivacySpent, RoundRules, SelectedCohort, Strategy,
+    PrivacyEngine, RoundRules, SelectedCohort, Strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
+use sottovoce_models::Privacy;
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
 use std::io::{self, Read, Write};
@@ -110,7 +111,7 @@ impl Coordinator {
     }
 
     /// The differential privacy spent so far, if there is any.
-    pub fn privacy_spent(&self) -> Option<PrivacySpent> {
+    pub fn privacy_spent(&self) -> Option<Privacy> {
         self.privacy_engine.as_ref().and_then(PrivacyEngine::spent)
     }
 

@@ -29,22 +29,9 @@ pub enum FederationError {
         /// Virtual seconds since training began.
         at: f64,
     },
-    /// A file that a setting names.
-    #[error("{path}: {reason}")]
-    File {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A file that no setting names.
-    #[error("{needed_by} needs {key}: the file to read")]
-    NoFile {
-        /// The setting that should name it.
-        key: String,
-        /// The setting that needs it.
-        needed_by: String,
-    },
+    /// A file that a setting names, or should.
+    #[error("{0}")]
+    File(String),
     /// A setting without which a server cannot schedule its rounds.
     #[error("setting {key} must be given: {why}")]
     NotHostable {

@@ -3,8 +3,7 @@
 use crate::devices::RoundCall;
 use crate::selection::select_cohort;
 use crate::{
-    Aggregate, Coordinator, FederationError, Offer, ParticipationStats, PrivacySpent, RowUpdates, Schedule,
-    SimulatedDevices,
+    Aggregate, Coordinator, FederationError, Offer, ParticipationStats, RowUpdates, Schedule, SimulatedDevices,
 };
 use sottovoce_protocol::Parameters;
 
@@ -64,9 +63,9 @@ impl Federation {
         }
     }
 
-    /// The differential privacy spent so far, if there is any.
-    pub fn privacy_spent(&self) -> Option<PrivacySpent> {
-        self.coordinator.privacy_spent()
+    /// The server's half.
+    pub fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
     }
 
     /// The devices.
@@ -103,11 +102,6 @@ impl Federation {
     pub fn into_parts(self) -> (SimulatedDevices, Parameters) {
         let Coordinator { distribution, shared, .. } = self.coordinator;
         (self.devices, distribution.into_held(shared).parameters)
-    }
-
-    /// What to change after divergence.
-    pub fn advice(&self) -> String {
-        self.coordinator.advice()
     }
 
     /// One round; returns who took part and the bytes sent to them.

@@ -125,12 +125,12 @@ impl SimulatedParticipation {
 }
 
 fn in_file(path: &str, reason: &str) -> FederationError {
-    FederationError::File { path: path.to_owned(), reason: reason.to_owned() }
+    FederationError::File(format!("{path}: {reason}"))
 }
 
 fn text(path: &str, key: &str, needed_by: &str) -> Result<String, FederationError> {
     if path.is_empty() {
-        return Err(FederationError::NoFile { key: key.to_owned(), needed_by: needed_by.to_owned() });
+        return Err(FederationError::File(format!("{needed_by} needs {key}: the file to read")));
     }
     std::fs::read_to_string(path).map_err(|error| in_file(path, &error.to_string()))
 }

@@ -13,7 +13,7 @@ use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::federated::{DynClient, DynModel, Entry, EpochTraffic, ModelInfo};
 use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{
-    Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
+    Fit, Flow, Milestone, ModelError, Privacy, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
 };
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{Keyed, Parameters, TermsDraft, Trained};
@@ -209,7 +209,7 @@ impl Simulation {
                     ended = Some(why);
                     break;
                 }
-                step => step.map_err(|error| failure(error, epoch, &federation.advice()))?,
+                step => step.map_err(|error| failure(error, epoch, &federation.coordinator().advice()))?,
             };
             let rounds = federation.rounds();
             if let Some(report) = report {
@@ -229,7 +229,7 @@ impl Simulation {
         }
         if let State::Training(federation) = &self.state {
             summary.turnout.rounds = federation.rounds();
-            summary.privacy = federation.privacy_spent().map(|spent| spent.summary(ended));
+            summary.privacy = federation.coordinator().privacy_spent().map(|spent| Privacy { ended, ..spent });
             let layout = federation.distributed().layout();
             let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
             summary.updates_by_item =
@@ -300,9 +300,7 @@ fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64
 fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
     match error {
         FederationError::Diverged { what, .. } => ModelError::Diverged { epoch, advice: format!("{what}; {advice}") },
-        FederationError::File { .. } | FederationError::NoFile { .. } | FederationError::Histories(_) => {
-            ModelError::File(error.to_string())
-        }
+        FederationError::File(_) | FederationError::Histories(_) => ModelError::File(error.to_string()),
         other => ModelError::Data(other.to_string()),
     }
 }

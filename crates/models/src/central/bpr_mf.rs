@@ -63,10 +63,8 @@ config! {
 impl BprMfConfig {
     /// What to change when training diverges.
     fn advice(&self) -> String {
-        format!(
-            "parameters are no longer finite; take a learning_rate below {} or more regularisation",
-            self.learning_rate
-        )
+        let rate = self.learning_rate;
+        format!("parameters are no longer finite; take a learning_rate below {rate} or more regularisation")
     }
 }
 
@@ -78,14 +76,10 @@ impl Factorisation for BprMfConfig {
         (self.factors, self.init_deviation)
     }
 
-    fn train(
-        model: &mut FactorModel<Self>,
-        histories: &Histories,
-        fit: &mut Fit<'_>,
-        rng: &Rng,
-    ) -> Result<Summary, ModelError> {
-        let sampler = NegativeSampler::new(histories);
-        let mut order = EpochOrder::new(histories, &sampler, &mut rng.stream("order", 0));
+    fn train(model: &mut FactorModel<Self>, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let rng = Self::rng(fit);
+        let sampler = NegativeSampler::new(train);
+        let mut order = EpochOrder::new(train, &sampler, &mut rng.stream("order", 0));
         let trainer = Trainer { sampler: &sampler, step: Step::new(&model.config) };
         let (epochs, advice) = (model.config.epochs, model.config.advice());
         run_epochs(model, epochs, fit, &advice, |model, epoch| {

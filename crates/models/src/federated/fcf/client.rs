@@ -1,7 +1,7 @@
 //! The device's half: one exact solution, and what it means for every item.
 
 use crate::central::factors::{self, with_stride};
-use crate::central::least_squares::{self, Normal, Solver};
+use crate::central::least_squares::{self, Normal};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
@@ -58,7 +58,7 @@ impl Client {
             Normal::new(prepared.gram.as_chunks().0, prepared.items.padded::<N>(), self.confidence, self.factors);
         let matrix = scratch.matrix.as_chunks_mut().0;
         for solution in scratch.solution.as_chunks_mut().0 {
-            normal.solve(Solver::Cholesky, history, self.regularisation, matrix, solution);
+            normal.solve(None, history, self.regularisation, matrix, solution);
         }
     }
 

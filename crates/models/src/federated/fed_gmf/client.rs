@@ -1,5 +1,6 @@
 //! The device's half: stochastic gradient descent on the owner's samples.
 
+use crate::federated::dp_sgd::{Gradient, Sums};
 use crate::loss::Loss;
 use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
@@ -217,14 +218,30 @@ impl ClientModel for Client {
         true
     }
 
+    /// Learns from each interaction by its chance, with one step a round. Samples are all interactions that there are,
+    /// taken or not. What is proposed is a sum and not a mean: how many there are is not told.
     fn train_dp_sgd(
         &self,
         input: TrainInput<'_>,
-        bounds: &mut DpSgd<'_>,
+        dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
     ) -> TrainResult {
-        self.train_bounded(input, bounds, rng, into)
+        let history = input.visible();
+        let TrainInput { shared, private: p, hidden, .. } = input;
+        let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
+        if history.is_empty() {
+            return Ok(TrainStats::default());
+        }
+        let samples = self.draw_each(&history, vectors.shape().rows, dp_sgd.probability, rng);
+        let mut sums = Sums::new(samples.clone(), self.factors, (self.factors, self.factors));
+        let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
+        for sample in samples.chunks_exact(1 + self.negatives) {
+            self.gradient((vectors, output.values()), p, sample, &mut gradient, &mut loss);
+            sums.add(&gradient, dp_sgd);
+        }
+        let rate = if self.gradients { self.learning_rate } else { 1.0 };
+        sums.finish(dp_sgd, (p, rate), (&history, hidden), loss, into)
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
@@ -239,12 +256,12 @@ impl ClientModel for Client {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::ServerModel;
     use crate::federated::fed_gmf::Server;
 
-    fn device(gradients: bool) -> Client {
+    pub(crate) fn device(gradients: bool) -> Client {
         Client {
             factors: 3,
             negatives: 2,
@@ -257,7 +274,7 @@ mod tests {
         }
     }
 
-    fn shared() -> Parameters {
+    pub(crate) fn shared() -> Parameters {
         let mut start = Server { factors: 3, init_deviation: 0.5 }.init(9, &mut Rng::new(4)).unwrap();
         start.tables_mut()[1].values_mut().copy_from_slice(&[1.2, 0.7, -0.4]);
         start
