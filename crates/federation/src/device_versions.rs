@@ -98,7 +98,7 @@ impl DeviceVersions {
             let mut copy = copy.clone();
             codec::apply_difference(&bytes, &mut copy)?;
             if copy.parameters.checksum() != whole.parameters.checksum() {
-                return Err(FederationError::Parted { version: whole.version.0 });
+                return Err(FederationError::Parted(whole.version.0));
             }
         }
         if offer.by_rows() {
@@ -115,6 +115,6 @@ impl DownloadCosts {
         if counted == bytes.len() as u64 {
             return Ok(());
         }
-        Err(FederationError::Counted { counted, sent: bytes.len() as u64 })
+        Err(FederationError::Counted(counted, bytes.len() as u64))
     }
 }

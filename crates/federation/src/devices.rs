@@ -127,25 +127,21 @@ impl SimulatedDevices {
             }
             all
         };
-        let private = init(streams::PRIVATE);
-        let disclosed = if disclosure.withholds_items() { init(streams::DISCLOSED) } else { Vec::new() };
-        let behaviour = DeviceBehaviour::new(DeviceProfile::default(), root);
         let (delivery, versions, figures, recorder, pool) = Default::default();
-        let root = root.clone();
         Self {
+            private: init(streams::PRIVATE),
+            disclosed: if disclosure.withholds_items() { init(streams::DISCLOSED) } else { Vec::new() },
+            behaviour: DeviceBehaviour::new(DeviceProfile::default(), root),
+            root: root.clone(),
             client,
             histories,
-            private,
-            disclosed,
             disclosure,
             layout,
             delivery,
-            behaviour,
             versions,
             figures,
             recorder,
             pool,
-            root,
         }
     }
 

@@ -102,19 +102,11 @@ pub enum FederationError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// A bug in the server: devices that downloaded a version in different ways hold different models.
-    #[error("devices that have version {version} do not hold the same model")]
-    Parted {
-        /// The version.
-        version: u64,
-    },
-    /// A bug in the simulator: bytes were counted that were not sent.
-    #[error("a download was counted as {counted} bytes and had {sent}")]
-    Counted {
-        /// Bytes counted.
-        counted: u64,
-        /// Bytes encoded.
-        sent: u64,
-    },
+    #[error("devices that have version {0} do not hold the same model")]
+    Parted(u64),
+    /// A bug in the simulator: so many bytes were counted, and so many sent.
+    #[error("a download was counted as {0} bytes and had {1}")]
+    Counted(u64, u64),
     /// A bug in the wire format: what was encoded cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),

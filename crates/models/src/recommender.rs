@@ -165,13 +165,6 @@ impl<'a> Fit<'a> {
         self.catalog = catalog;
         self
     }
-
-    /// Counts an epoch that is over, of so many triples, and asks whether to go on.
-    pub(crate) fn after_epoch(&mut self, summary: &mut Summary, triples: u64, progress: &Progress<'_>) -> Flow {
-        summary.epochs = progress.epoch;
-        summary.triples += triples;
-        self.watch.after_epoch(progress)
-    }
 }
 
 /// What a training run did.

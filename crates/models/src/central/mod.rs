@@ -9,7 +9,7 @@
 mod bpr_mf;
 mod ease;
 mod epoch_order;
-mod epochs;
+pub(crate) mod epochs;
 pub(crate) mod factors;
 mod ials;
 mod item_knn;

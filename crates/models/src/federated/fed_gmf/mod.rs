@@ -38,12 +38,9 @@ const COHORT: usize = 50;
 pub struct FedGmf;
 
 impl FederatedModel for FedGmf {
-    const INFO: ModelInfo = ModelInfo {
-        name: "fed-gmf",
-        title: "FedGMF",
-        summary: "Generalised matrix factorisation by FedAvg: items' vectors and the output layer are shared, users' vectors stay on their devices",
-        paper: "He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017",
-    };
+    const INFO: ModelInfo = ModelInfo::new("fed-gmf", "FedGMF")
+        .summary("Generalised matrix factorisation by FedAvg: items' vectors and the output layer are shared, users' vectors stay on their devices")
+        .paper("He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017");
     const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FedGmfConfig;

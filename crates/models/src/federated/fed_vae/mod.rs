@@ -46,12 +46,9 @@ const COHORT: usize = 100;
 pub struct FedVae;
 
 impl FederatedModel for FedVae {
-    const INFO: ModelInfo = ModelInfo {
-        name: "fed-vae",
-        title: "FedVAE",
-        summary: "An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared",
-        paper: "Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021",
-    };
+    const INFO: ModelInfo = ModelInfo::new("fed-vae", "FedVAE")
+        .summary("An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared")
+        .paper("Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021");
     const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FedVaeConfig;
