@@ -52,12 +52,7 @@ impl FederatedModel for Fcf {
     type Server = Server;
 
     fn client(config: &FcfConfig, _: &Arc<Facts>) -> Client {
-        Client {
-            factors: config.factors,
-            confidence: config.alpha as f32,
-            regularisation: config.regularisation as f32,
-            decoys: config.negatives == FcfNegatives::Decoys,
-        }
+        Client { config: config.clone() }
     }
 
     fn server(config: &FcfConfig, _: &Arc<Facts>) -> Server {

@@ -14,7 +14,7 @@ impl Client {
         for &item in history.iter().filter(|&&item| probability(item) > 0.0) {
             let (taken, before) = (rng.chance(probability(item)), samples.len());
             samples.push(item);
-            samples.extend((0..self.negatives).map(|_| rng.below(items)));
+            samples.extend((0..self.config.negatives).map(|_| rng.below(items)));
             if !taken {
                 samples.truncate(before);
             }
@@ -33,14 +33,15 @@ impl Client {
         loss: &mut Loss,
     ) {
         let width = p.len();
-        let rate = if self.gradients { 1.0 } else { f64::from(self.learning_rate) };
+        let (rate, regularisation) = self.rates();
+        let rate = if self.config.gradients { 1.0 } else { f64::from(rate) };
         into.clear(width, width);
         for (place, &item) in sample.iter().enumerate() {
             let q = vectors.row(item as usize);
             let score: f64 = (0..width).map(|f| f64::from(p[f] * q[f] * output[f])).sum();
             let sign = if place == 0 { 1.0 } else { -1.0 };
             let likely = sigmoid(sign * score);
-            let (up, back) = (rate * sign * (1.0 - likely), rate * f64::from(self.regularisation));
+            let (up, back) = (rate * sign * (1.0 - likely), rate * f64::from(regularisation));
             for f in 0..width {
                 let (p, q, h) = (f64::from(p[f]), f64::from(q[f]), f64::from(output[f]));
                 into.private[f] += up * h * q - back * p;

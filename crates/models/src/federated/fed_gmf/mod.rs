@@ -48,16 +48,7 @@ impl FederatedModel for FedGmf {
     type Server = Server;
 
     fn client(config: &FedGmfConfig, _: &Arc<Facts>) -> Client {
-        Client {
-            factors: config.factors,
-            negatives: config.negatives,
-            local_epochs: config.local_epochs,
-            batch: config.local_batch,
-            learning_rate: config.learning_rate as f32,
-            regularisation: config.regularisation as f32,
-            init_deviation: config.init_deviation as f32,
-            gradients: config.gradients,
-        }
+        Client { config: config.clone() }
     }
 
     fn server(config: &FedGmfConfig, _: &Arc<Facts>) -> Server {

@@ -56,14 +56,7 @@ impl FederatedModel for FedVae {
     type Server = Server;
 
     fn client(config: &FedVaeConfig, features: &Arc<Facts>) -> Client {
-        Client {
-            network: Self::server(config, features),
-            local_steps: config.local_steps,
-            learning_rate: config.learning_rate as f32,
-            dropout: config.dropout_share as f32,
-            beta: config.beta as f32,
-            annealing: config.annealing,
-        }
+        Client { network: Self::server(config, features), config: config.clone() }
     }
 
     fn server(config: &FedVaeConfig, _: &Arc<Facts>) -> Server {
