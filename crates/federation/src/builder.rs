@@ -95,7 +95,7 @@ impl FederationBuilder {
         let mut criteria = config.aggregation.requests()?;
         let weighted: Vec<String> = criteria.iter().map(|request| request.name.clone()).collect();
         criteria.extend(self.criteria.iter().filter(|request| !weighted.contains(&request.name)).cloned());
-        let rules = config.round.rules();
+        let rules = config.round;
         let terms = TermsDraft {
             federation: self.federation,
             model: model.spec(&schedule),

@@ -1,9 +1,9 @@
 //! Settings that all federated models share.
 
 use crate::aggregation::AggregationConfig;
-use crate::participation::{RoundConfig, SimulatedParticipation};
-use crate::privacy::{PrivacySettings, TrainingPlan};
-use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, PrivacyEngine};
+use crate::participation::SimulatedParticipation;
+use crate::privacy::PrivacySettings;
+use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, PrivacyEngine, RoundRules};
 use sottovoce_core::Rng;
 use sottovoce_models::federated::Epochs;
 use sottovoce_models::settings::{Config, Setting, Value};
@@ -63,7 +63,7 @@ config! {
         privacy: PrivacySettings = PrivacySettings::default();
         include
         /// When rounds end.
-        pub(crate) round: RoundConfig = RoundConfig::default();
+        pub(crate) round: RoundRules = RoundRules::default();
         include
         /// What owners disclose.
         pub(crate) owners: OwnerConfig = OwnerConfig::default();
@@ -104,7 +104,7 @@ impl FederationConfig {
     ) -> Result<Coordinator, FederationError> {
         let &Self { download: values, differences, min_change, .. } = self;
         coordinator
-            .with_rules(self.round.rules())
+            .with_rules(self.round)
             .with_aggregation(self.aggregation.aggregation()?)
             .with_privacy(engine)?
             .with_downloads(Downloads { values, differences, min_change: min_change as f32 })
@@ -118,8 +118,8 @@ impl FederationConfig {
         key: Option<&str>,
         rng: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
-        let (asked, uniform) = (self.round.rules().ask(expected), self.participation.is_uniform());
-        self.privacy.engine(&TrainingPlan { expected, asked, population, rounds, uniform }, key, rng)
+        let (asked, uniform) = (self.round.ask(expected), self.participation.is_uniform());
+        self.privacy.engine((expected, asked, population), (rounds, uniform), key, rng)
     }
 
     /// The policies of a population.

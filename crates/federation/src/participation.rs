@@ -1,6 +1,6 @@
 //! Settings of participation: who is asked, when a round ends, and what simulated devices are like.
 
-use crate::{Availability, Coordinator, DeviceProfile, Diurnal, FederationError, RoundRules, Trace};
+use crate::{Availability, Coordinator, DeviceProfile, Diurnal, FederationError, Trace};
 use sottovoce_core::Names;
 use sottovoce_models::{choices, config};
 use std::collections::HashMap;
@@ -34,16 +34,6 @@ choices! {
 }
 
 config! {
-    /// The server's rules for a round.
-    pub(crate) struct RoundConfig {
-        /// Devices asked for each update that is wanted
-        over_selection: f64 = 1.0, in 1.0..=10.0;
-        /// Virtual seconds after which a round ends; 0: it waits for all
-        deadline: Option<f64> = None, in 0.0..=1e7;
-    }
-}
-
-config! {
     /// What simulated devices are like, and how they are drawn where that depends on them.
     pub(crate) struct SimulatedParticipation {
         /// How cohorts are drawn: uniformly, by the length of the history, or by weights from a file
@@ -66,13 +56,6 @@ config! {
         device_seconds: f64 = 60.0, in 0.001..=1e6 => [log];
         /// Spread of devices' speeds: standard deviation of the logarithm of the time they take
         straggler_spread: f64 = 0.0, in 0.0..=5.0;
-    }
-}
-
-impl RoundConfig {
-    /// The server's rules.
-    pub(crate) fn rules(&self) -> RoundRules {
-        RoundRules { over_selection: self.over_selection, deadline: self.deadline }
     }
 }
 

@@ -15,21 +15,6 @@ use sottovoce_privacy::{
 /// The least noise that there are accountant for, in clips.
 const MIN_NOISE: f64 = 0.05;
 
-/// What protection needs to know of a training.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TrainingPlan {
-    /// Updates that a round expects.
-    pub(crate) expected: usize,
-    /// Devices that a round asks.
-    pub(crate) asked: usize,
-    /// Devices that may be asked.
-    pub(crate) population: usize,
-    /// Rounds.
-    pub(crate) rounds: u64,
-    /// Whether all devices are as likely to be asked.
-    pub(crate) uniform: bool,
-}
-
 choices! {
     /// Where noise is added.
     #[derive(Default)]
@@ -158,14 +143,16 @@ impl PrivacySettings {
         self.noise == NoiseKind::None && self.seal == SealKind::None && !self.anonymous
     }
 
-    /// The server's part in a training; `None` if nothing protects updates. `key` is the digest of the key that devices
+    /// The server's part in a training of so many rounds, each of which expects so many updates and asks so many devices
+    /// of a population, `uniform` if all are as likely to be asked; `None` if nothing protects updates. `key` is the digest of the key that devices
     /// share, where updates are encrypted.
     ///
     /// # Errors
     /// If the layers do not go together.
     pub(crate) fn engine(
         &self,
-        training: &TrainingPlan,
+        (expected, asked, population): (usize, usize, usize),
+        (rounds, uniform): (u64, bool),
         key: Option<&str>,
         generator: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
@@ -176,7 +163,6 @@ impl PrivacySettings {
                 expected: "seal = secagg: only its keys are signed".to_owned(),
             });
         }
-        let &TrainingPlan { expected, asked, uniform, .. } = training;
         if self.is_none() {
             return Ok(None);
         }
@@ -188,7 +174,7 @@ impl PrivacySettings {
             });
         }
         self.check_shape()?;
-        let multiplier = self.noise_multiplier(training)?;
+        let multiplier = self.noise_multiplier((expected, population), rounds, uniform)?;
         let adaptive = self.adaptive(multiplier, expected)?;
         let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
         protection.check()?;
@@ -225,7 +211,12 @@ impl PrivacySettings {
     }
 
     /// How much noise there is: what was set, or what the budget needs for all rounds.
-    fn noise_multiplier(&self, training: &TrainingPlan) -> Result<f64, FederationError> {
+    fn noise_multiplier(
+        &self,
+        (expected, population): (usize, usize),
+        rounds: u64,
+        uniform: bool,
+    ) -> Result<f64, FederationError> {
         let wrong = |expected: &str| FederationError::Setting {
             key: "noise_multiplier",
             found: self.noise_multiplier.to_string(),
@@ -240,7 +231,6 @@ impl PrivacySettings {
         let Some(epsilon) = self.epsilon else {
             return Err(wrong("at least 0.05; 0, which is what the budget needs, goes with epsilon"));
         };
-        let &TrainingPlan { expected, population, rounds, uniform, .. } = training;
         let everybody = expected >= population;
         let rate = match placement {
             _ if self.fixed_cohorts() && placement.protects_sums() && !everybody => {

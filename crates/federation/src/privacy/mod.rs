@@ -9,6 +9,6 @@ mod config;
 mod engine;
 mod quantized_sum;
 
-pub(crate) use config::{PrivacySettings, TrainingPlan};
+pub(crate) use config::PrivacySettings;
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};

@@ -21,7 +21,7 @@ use super::epochs::{EpochStats, run_epochs};
 use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS, with_stride};
 use super::negative_sampler::NegativeSampler;
 use crate::loss::Loss;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, config};
 use sottovoce_core::{Histories, Rng, SimdKernel, math, simd_dispatch};
@@ -29,10 +29,9 @@ use wide::f32x4;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: BprMfConfig::NAME,
-    title: "BPR-MF",
-    summary: "Matrix factorisation that ranks what a user has above what they do not have",
-    paper: "Rendle, Freudenthaler, Gantner, Schmidt-Thieme: BPR: Bayesian Personalized Ranking from Implicit Feedback. UAI 2009",
+    info: ModelInfo::new(BprMfConfig::NAME, "BPR-MF")
+        .summary("Matrix factorisation that ranks what a user has above what they do not have")
+        .paper("Rendle, Freudenthaler, Gantner, Schmidt-Thieme: BPR: Bayesian Personalized Ranking from Implicit Feedback. UAI 2009"),
     schema: || BprMfConfig::default().schema(),
     build: |settings| Box::new(FactorModel::new(BprMfConfig::read(settings))),
 };

@@ -19,7 +19,7 @@
 use super::epochs::{EpochStats, run_epochs};
 use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS, Table, with_stride};
 use super::least_squares::{self, Normal};
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, choices, config};
 use rayon::prelude::*;
@@ -27,10 +27,9 @@ use sottovoce_core::{Histories, math};
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: IalsConfig::NAME,
-    title: "iALS",
-    summary: "Matrix factorisation of the whole matrix by weighted least squares",
-    paper: "Hu, Koren, Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008",
+    info: ModelInfo::new(IalsConfig::NAME, "iALS")
+        .summary("Matrix factorisation of the whole matrix by weighted least squares")
+        .paper("Hu, Koren, Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008"),
     schema: || IalsConfig::default().schema(),
     build: |settings| Box::new(FactorModel::new(IalsConfig::read(settings))),
 };

@@ -16,17 +16,16 @@ use super::epochs::{EpochStats, run_epochs};
 use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS};
 use super::negative_sampler::NegativeSampler;
 use crate::loss::Loss;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, config};
 use sottovoce_core::{Histories, math};
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: MfConfig::NAME,
-    title: "MF",
-    summary: "Matrix factorisation that tells interactions from sampled cells (logistic loss)",
-    paper: "Rendle, Krichene, Zhang, Anderson: Neural Collaborative Filtering vs. Matrix Factorization Revisited. RecSys 2020",
+    info: ModelInfo::new(MfConfig::NAME, "MF")
+        .summary("Matrix factorisation that tells interactions from sampled cells (logistic loss)")
+        .paper("Rendle, Krichene, Zhang, Anderson: Neural Collaborative Filtering vs. Matrix Factorization Revisited. RecSys 2020"),
     schema: || MfConfig::default().schema(),
     build: |settings| Box::new(FactorModel::new(MfConfig::read(settings))),
 };

@@ -15,8 +15,7 @@ pub(super) struct Worker<S> {
 
 /// A worker for each micro-batch, with gradients of this layout and an arena of this size.
 pub(super) fn workers<S: Default>(layout: &Layout, space: usize) -> Result<Vec<Worker<S>>, NeuralError> {
-    let worker =
-        |_| Ok(Worker { samples: S::default(), gradients: layout.zeros(), arena: Arena::new(space, 0)? });
+    let worker = |_| Ok(Worker { samples: S::default(), gradients: layout.zeros(), arena: Arena::new(space, 0)? });
     (0..MICRO_BATCHES).map(worker).collect()
 }
 

@@ -15,7 +15,7 @@
 use super::epochs::{EpochStats, run_epochs};
 use super::layout_tensors::{read_tensors, to_tensors};
 use super::micro_batches::{MICRO_BATCHES, Worker, add_and_clear, workers};
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
 use rayon::prelude::*;
@@ -25,10 +25,9 @@ use sottovoce_neural::{Activation, Adam, Arena, Arithmetic, Layout, Linear, Neur
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "multivae",
-    title: "MultiVAE",
-    summary: "A variational autoencoder of histories with a multinomial likelihood",
-    paper: "Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018",
+    info: ModelInfo::new("multivae", "MultiVAE")
+        .summary("A variational autoencoder of histories with a multinomial likelihood")
+        .paper("Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018"),
     schema: || MultiVaeConfig::default().schema(),
     build: |settings| Box::new(MultiVae { config: MultiVaeConfig::read(settings), ..MultiVae::default() }),
 };

@@ -256,7 +256,7 @@ pub(super) fn from_terms<M: FederatedModel>(
     let config = M::Config::from_terms(spec)?;
     let features = match features.filter(|facts| features::are_usable(facts)) {
         Some(features) if M::NEEDS_FEATURES => Arc::clone(features),
-        None if M::NEEDS_FEATURES => return Err(TermsError::NoFeatures { model: spec.name.clone() }),
+        None if M::NEEDS_FEATURES => return Err(TermsError::NoFeatures(spec.name.clone())),
         _ => Arc::default(),
     };
     Ok(Box::new(Configured::<M> { config, features }))

@@ -11,7 +11,7 @@ use super::{Client, KgFlex, KgFlexModelConfig, Server};
 use crate::central::epochs::{EpochStats, run_epochs};
 use crate::federated::FederatedModel;
 use crate::loss::Loss;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{
     ClientModel, Fit, ModelError, Reason, Recommender, ServerModel, Summary, Tensor, choices, config, features, stored,
@@ -22,10 +22,9 @@ use std::sync::Arc;
 
 /// The registry's entry.
 pub(crate) const MODEL: CentralModel = CentralModel {
-    name: "kgflex-central",
-    title: "KGFlex, centralised",
-    summary: "KGFlex trained in one place: facts of a knowledge graph, weighted by information gain",
-    paper: "Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021",
+    info: ModelInfo::new("kgflex-central", "KGFlex, centralised")
+        .summary("KGFlex trained in one place: facts of a knowledge graph, weighted by information gain")
+        .paper("Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021"),
     schema: || CentralConfig::default().schema(),
     build: |settings| Box::new(Central::new(&CentralConfig::read(settings))),
 };
@@ -252,7 +251,7 @@ fn all_at_once(device: &Client, shared: &Parameters, person: Person<'_>, sums: &
 
 impl Recommender for Central {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.device.facts = Arc::clone(features::of_catalog(MODEL.name, fit.catalog)?);
+        self.device.facts = Arc::clone(features::of_catalog(MODEL.info.name, fit.catalog)?);
         let train = train.deduplicated();
         let root = Rng::new(fit.seed).stream(KgFlex::INFO.name, 0);
         self.begin(&train, &root)?;
@@ -283,7 +282,7 @@ impl Recommender for Central {
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
-        self.device.facts = Arc::clone(features::of_catalog(MODEL.name, Some(catalog))?);
+        self.device.facts = Arc::clone(features::of_catalog(MODEL.info.name, Some(catalog))?);
         Ok(())
     }
 
