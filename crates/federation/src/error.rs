@@ -113,6 +113,11 @@ pub enum FederationError {
 }
 
 impl FederationError {
+    /// A setting that does not fit the others, with what was found and what would be right.
+    pub(crate) fn setting(key: &'static str, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Setting { key, found: found.into(), expected: expected.into() }
+    }
+
     pub(crate) fn device(device: u32, stage: &'static str, error: &dyn Display) -> Self {
         Self::Device { device, stage, reason: error.to_string() }
     }

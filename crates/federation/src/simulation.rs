@@ -77,32 +77,22 @@ impl Simulation {
         self
     }
 
-    fn shared(&self) -> &Parameters {
+    /// The shared model, all private models, and everyone's history.
+    fn parts(&self) -> (&Parameters, &[f32], &HistorySource) {
         match &self.state {
-            State::Training(federation) => federation.distributed(),
-            State::Trained(model) => &model.shared,
+            State::Training(federation) => {
+                let devices = federation.devices();
+                (federation.distributed(), devices.private(), devices.histories())
+            }
+            State::Trained(model) => (&model.shared, &model.private, &model.histories),
         }
     }
 
-    fn private(&self) -> &[f32] {
-        match &self.state {
-            State::Training(federation) => federation.devices().private(),
-            State::Trained(model) => &model.private,
-        }
-    }
-
-    fn histories(&self) -> &HistorySource {
-        match &self.state {
-            State::Training(federation) => federation.devices().histories(),
-            State::Trained(model) => &model.histories,
-        }
-    }
-
-    /// A user's private model and history.
-    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a [f32], &'a [u32]) {
-        let width = self.client.private_values();
-        let history = self.histories().of(user, page).unwrap_or_else(|error| panic!("{error}"));
-        (&self.private()[user * width..][..width], history)
+    /// The shared model, and a user's private model and history.
+    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a Parameters, &'a [f32], &'a [u32]) {
+        let (width, (shared, private, histories)) = (self.client.private_values(), self.parts());
+        let history = histories.of(user, page).unwrap_or_else(|error| panic!("{error}"));
+        (shared, &private[user * width..][..width], history)
     }
 
     /// A federation of these people, and the vectors that its epochs send.
@@ -273,13 +263,10 @@ pub(crate) fn check_dp_sgd(
     if per_example.is_none() || client.supports_dp_sgd() {
         return Ok(());
     }
-    Err(FederationError::Setting {
-        key: "noise",
-        found: "sgd".to_owned(),
-        expected: format!(
-            "central, local or distributed: the gradient of {name} is not a sum over interactions, so that single ones cannot be clipped"
-        ),
-    })
+    let expected = format!(
+        "central, local or distributed: the gradient of {name} is not a sum over interactions, so that single ones cannot be clipped"
+    );
+    Err(FederationError::setting("noise", "sgd", expected))
 }
 
 fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64) {
@@ -326,12 +313,13 @@ impl Simulation {
         rng: &Rng,
         into: &mut [f32],
     ) -> Result<(), ModelError> {
-        let (shared, items) = (self.shared(), self.histories().catalog_size());
+        let (shared, _, histories) = self.parts();
+        let items = histories.catalog_size();
         if shared.tables().is_empty() || into.len() != items {
             return Err(ModelError::Data("a newcomer is scored by a model that was fitted".to_owned()));
         }
         let failed = |error: &dyn std::fmt::Display| ModelError::Data(format!("a newcomer: {error}"));
-        let lengths = self.histories().lengths().map_err(|error| failed(&error))?;
+        let lengths = histories.lengths().map_err(|error| failed(&error))?;
         let population = Population::of_lengths(&lengths, items);
         let client = self.model.client(Some(&self.model.schedule(self.config.cohort(), &population)));
         let mut private = vec![0.0; client.private_values()];
@@ -355,14 +343,14 @@ impl Recommender for Simulation {
 
     fn score(&self, user: usize, into: &mut [f32]) {
         let mut page = Page::default();
-        let (private, history) = self.of(user, &mut page);
-        self.client.score(self.shared(), private, history, into);
+        let (shared, private, history) = self.of(user, &mut page);
+        self.client.score(shared, private, history, into);
     }
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
         let mut page = Page::default();
-        let (private, history) = self.of(user, &mut page);
-        self.client.explain(self.shared(), private, history, item)
+        let (shared, private, history) = self.of(user, &mut page);
+        self.client.explain(shared, private, history, item)
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
@@ -370,10 +358,10 @@ impl Recommender for Simulation {
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let (width, private) = (self.client.private_values(), self.private());
+        let (width, (shared, private, _)) = (self.client.private_values(), self.parts());
         let users = stored::floats(USERS, [private.len() / width, width], private.to_vec());
         let slices = self.model.tensors();
-        std::iter::once(users).chain(slices.iter().map(|slice| slice.store(self.shared()))).collect()
+        std::iter::once(users).chain(slices.iter().map(|slice| slice.store(shared))).collect()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {

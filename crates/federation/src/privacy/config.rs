@@ -157,21 +157,15 @@ impl PrivacySettings {
         generator: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
         if self.seal_identities && self.seal != SealKind::Secagg {
-            return Err(FederationError::Setting {
-                key: "seal_identities",
-                found: format!("true with seal = {}", self.seal.name()),
-                expected: "seal = secagg: only its keys are signed".to_owned(),
-            });
+            let found = format!("true with seal = {}", self.seal.name());
+            return Err(FederationError::setting("seal_identities", found, "seal = secagg: only its keys are signed"));
         }
         if self.is_none() {
             return Ok(None);
         }
         if let Some(wrong) = key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit()))) {
-            return Err(FederationError::Setting {
-                key: "seal_key_digest",
-                found: wrong.to_owned(),
-                expected: "64 hexadecimal digits, as `federation key` prints them".to_owned(),
-            });
+            let expected = "64 hexadecimal digits, as `federation key` prints them";
+            return Err(FederationError::setting("seal_key_digest", wrong, expected));
         }
         self.check_shape()?;
         let multiplier = self.noise_multiplier((expected, population), rounds, uniform)?;
@@ -202,12 +196,8 @@ impl PrivacySettings {
         if !(self.noise_shape == NoiseShape::Laplace && self.fixed_cohorts() && self.noise == NoiseKind::Central) {
             return Ok(());
         }
-        Err(FederationError::Setting {
-            key: "noise_shape",
-            found: "laplace with sampling = fixed".to_owned(),
-            expected: "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size"
-                .to_owned(),
-        })
+        let expected = "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size";
+        Err(FederationError::setting("noise_shape", "laplace with sampling = fixed", expected))
     }
 
     /// How much noise there is: what was set, or what the budget needs for all rounds.
@@ -217,11 +207,8 @@ impl PrivacySettings {
         rounds: u64,
         uniform: bool,
     ) -> Result<f64, FederationError> {
-        let wrong = |expected: &str| FederationError::Setting {
-            key: "noise_multiplier",
-            found: self.noise_multiplier.to_string(),
-            expected: expected.to_owned(),
-        };
+        let wrong =
+            |expected: &str| FederationError::setting("noise_multiplier", self.noise_multiplier.to_string(), expected);
         let Some(placement) = self.placement().filter(|_| self.noise_multiplier < MIN_NOISE) else {
             return Ok(self.noise_multiplier);
         };
@@ -252,11 +239,7 @@ impl PrivacySettings {
     /// How the clip follows the lengths of updates, if it does.
     fn adaptive(&self, multiplier: f64, expected: usize) -> Result<Option<AdaptiveClip>, FederationError> {
         let Some(quantile) = self.clip_quantile else { return Ok(None) };
-        let wrong = |expected: &str| FederationError::Setting {
-            key: "clip_quantile",
-            found: quantile.to_string(),
-            expected: expected.to_owned(),
-        };
+        let wrong = |expected: &str| FederationError::setting("clip_quantile", quantile.to_string(), expected);
         let (Some(clip), Some(placement)) = (self.clip(), self.placement()) else {
             return Err(wrong(
                 "0, or a clip to begin with and noise: what updates say of their lengths is hidden in it",
