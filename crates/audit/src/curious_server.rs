@@ -7,29 +7,25 @@ use crate::sums::{Round, Sums};
 use crate::{AuditError, ExposedTables, Subjects};
 use rayon::prelude::*;
 use sottovoce_federation::{Aggregate, Recorder};
+use sottovoce_models::choices;
+use sottovoce_models::settings::Choice as _;
 use sottovoce_protocol::{Parameters, Update};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-/// What the curious server sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum View {
-    /// Single uploads.
-    #[default]
-    Uploads,
-    /// Each round's sum, and who was in it: what secure aggregation reveals.
-    Sums,
+choices! {
+    /// What the curious server sees.
+    #[derive(Default)]
+    pub enum View {
+        /// Single uploads.
+        #[default]
+        Uploads => "uploads",
+        /// Each round's sum, and who was in it: what secure aggregation reveals.
+        Sums => "sums",
+    }
 }
 
 impl View {
-    /// Names; the first is the default.
-    pub const NAMES: &'static [&'static str] = &["uploads", "sums"];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// The attacks that it allows.
     pub(crate) fn attacks(self) -> &'static [Attack] {
         match self {
@@ -43,8 +39,7 @@ impl std::str::FromStr for View {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = [View::Uploads, View::Sums].into_iter().find(|view| view.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no view; views are: {}", Self::NAMES.join(", ")))
+        Self::named(text).ok_or_else(|| format!("`{text}` is no view; views are: {}", Self::NAMES.join(", ")))
     }
 }
 

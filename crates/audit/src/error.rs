@@ -6,17 +6,11 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum AuditError {
     /// Not a federated model, or its updates expose nothing.
-    #[error("{model} cannot be audited: it is not a federated model, or its updates expose nothing")]
-    Model {
-        /// The model.
-        model: String,
-    },
+    #[error("{0} cannot be audited: it is not a federated model, or its updates expose nothing")]
+    Model(String),
     /// The model needs facts about items, and there are none.
-    #[error("{model} sends rows of features: the audit needs the facts of the items (--graph)")]
-    NoFacts {
-        /// The model.
-        model: String,
-    },
+    #[error("{0} sends rows of features: the audit needs the facts of the items (--graph)")]
+    NoFacts(String),
     /// No audited user sent an update.
     #[error("nothing was recorded: no audited user sent an update")]
     NoUploads,

@@ -16,9 +16,9 @@ impl ExposedTables {
     /// # Errors
     /// If it is not a federated model, exposes nothing, or needs facts that are not there.
     pub fn of(model: &str, facts: Option<&Arc<Facts>>) -> Result<Self, AuditError> {
-        let unknown = || AuditError::Model { model: model.to_owned() };
+        let unknown = || AuditError::Model(model.to_owned());
         let exposures = federated::find(model).map_err(|_| unknown())?.exposure();
-        let no_facts = || AuditError::NoFacts { model: model.to_owned() };
+        let no_facts = || AuditError::NoFacts(model.to_owned());
         let table = |exposure: &Exposure| {
             let facts = match exposure.rows {
                 RowMeaning::Items => None,

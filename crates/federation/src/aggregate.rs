@@ -5,7 +5,7 @@ use crate::privacy::QuantizedSum;
 use sottovoce_core::{SimdKernel, math, simd_dispatch};
 use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::quantize::BucketOverflow;
-use sottovoce_protocol::{Layout, Rows, Update};
+use sottovoce_protocol::{Layout, Rows, Shape, Update};
 use std::sync::Arc;
 
 /// The sum of a cohort's updates, by table and row. Where updates do not count alike, it is the weighted mean times
@@ -27,7 +27,7 @@ pub struct Aggregate {
 }
 
 /// Sums of one table's rows; rows that were not sent are zero.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RowSums {
     cols: usize,
     values: Vec<f32>,
@@ -39,6 +39,19 @@ pub struct RowSums {
     touched: Vec<u32>,
 }
 
+/// Does the work in loops of the right length where the number of columns is a common one.
+macro_rules! with_columns {
+    ($columns:expr, $c:ident => $body:expr) => {
+        with_columns!(@arms $columns, $c, $body, 9 11 17 21 33 51 65)
+    };
+    (@arms $columns:expr, $c:ident, $body:expr, $($width:literal)*) => {
+        match $columns {
+            $($width => { const $c: usize = $width; $body })*
+            _ => { const $c: usize = 0; $body }
+        }
+    };
+}
+
 impl Aggregate {
     /// Nothing yet.
     pub fn new(layout: &Layout) -> Self {
@@ -47,27 +60,22 @@ impl Aggregate {
 
     /// Nothing yet, to be added up so.
     pub fn with(layout: &Layout, aggregation: &Aggregation) -> Self {
-        let sums = layout.shapes().iter().map(|shape| RowSums {
+        let sums = |shape: &Shape| RowSums {
             cols: shape.cols as usize,
             values: vec![0.0; shape.values()],
             counts: vec![0; shape.rows as usize],
-            weights: Vec::new(),
-            touched: Vec::new(),
-        });
-        let tables: Vec<RowSums> = sums.collect();
-        let buffered_rows =
-            if aggregation.robust().buffers_rows() { vec![BufferedRows::default(); tables.len()] } else { Vec::new() };
+            ..RowSums::default()
+        };
+        let tables = layout.shapes();
+        let buffered = if aggregation.robust().buffers_rows() { tables.len() } else { 0 };
         let weighed = aggregation.weighting().values() > 0 && !aggregation.buffers_updates();
-        let criteria_sums = weighed.then(|| Box::new(CriteriaSums::new(layout, aggregation.weighting())));
-        let buffered_updates = BufferedUpdates::default();
-        let quantized = aggregation.quantized_sum().map(|protected| Box::new(QuantizedSum::new(protected)));
         Self {
-            tables,
+            tables: tables.iter().map(sums).collect(),
             aggregation: aggregation.clone(),
-            buffered_rows,
-            buffered_updates,
-            criteria_sums,
-            quantized,
+            buffered_rows: vec![BufferedRows::default(); buffered],
+            buffered_updates: BufferedUpdates::default(),
+            criteria_sums: weighed.then(|| Box::new(CriteriaSums::new(layout, aggregation.weighting()))),
+            quantized: aggregation.quantized_sum().map(|protected| Box::new(QuantizedSum::new(protected))),
             updates: 0,
         }
     }
@@ -89,16 +97,13 @@ impl Aggregate {
             return self.add_weighted(update);
         }
         for (sums, rows) in self.tables.iter_mut().zip(update.tables()) {
-            add_table(sums, rows);
+            with_columns!(sums.cols, C => simd_dispatch(Adding::<C> { sums, rows }));
         }
     }
 
     /// Adds a device's words, noise and all, where updates are protected.
     pub fn add_quantized(&mut self, words: &[u32]) {
-        self.updates += 1;
-        if let Some(sum) = &mut self.quantized {
-            sum.add_quantized(words);
-        }
+        self.add_sum(words, 1);
     }
 
     /// Takes up the sum of so many devices' words, as a seal was opened to it.
@@ -233,7 +238,7 @@ impl Aggregate {
             criteria_sums.drain_totals(others);
         }
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
-            merge_table(sums, others);
+            with_columns!(sums.cols, C => simd_dispatch(Merging::<C> { sums, others }));
         }
         for (buffered, others) in self.buffered_rows.iter_mut().zip(&mut other.buffered_rows) {
             buffered.append(others);
@@ -321,27 +326,6 @@ impl<const C: usize> SimdKernel for Merging<'_, C> {
         }
         others.touched.clear();
     }
-}
-
-/// Does the work in loops of the right length where the number of columns is a common one.
-macro_rules! with_columns {
-    ($columns:expr, $c:ident => $body:expr) => {
-        with_columns!(@arms $columns, $c, $body, 9 11 17 21 33 51 65)
-    };
-    (@arms $columns:expr, $c:ident, $body:expr, $($width:literal)*) => {
-        match $columns {
-            $($width => { const $c: usize = $width; $body })*
-            _ => { const $c: usize = 0; $body }
-        }
-    };
-}
-
-fn add_table(sums: &mut RowSums, rows: &Rows) {
-    with_columns!(sums.cols, C => simd_dispatch(Adding::<C> { sums, rows }));
-}
-
-fn merge_table(sums: &mut RowSums, others: &mut RowSums) {
-    with_columns!(sums.cols, C => simd_dispatch(Merging::<C> { sums, others }));
 }
 
 impl RowSums {

@@ -95,11 +95,11 @@ impl FederationBuilder {
         let mut criteria = config.aggregation.requests()?;
         let weighted: Vec<String> = criteria.iter().map(|request| request.name.clone()).collect();
         criteria.extend(self.criteria.iter().filter(|request| !weighted.contains(&request.name)).cloned());
-        let rules = config.round.rules();
+        let rules = config.round;
         let terms = TermsDraft {
             federation: self.federation,
             model: model.spec(&schedule),
-            values: config.values(),
+            values: config.values,
             deadline: rules.deadline.map_or(0, |seconds| seconds.ceil() as u32),
             samples: self.samples || config.aggregation.asks_samples(),
             criteria,
@@ -107,18 +107,14 @@ impl FederationBuilder {
         };
         let rounds = (schedule.rounds * config.epochs) as u64;
         let strategy = strategy::build(model.aggregation(devices));
-        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
         let expected = schedule.cohort.size(devices);
         let simulated = || SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0);
         let rng = self.noise.map_or_else(simulated, SecureRng::new);
         let held = self.rounds.unwrap_or(rounds);
         let engine = config.privacy_engine((expected, devices), held, self.key_digest.as_deref(), rng)?;
         check_dp_sgd(entry.info.name, &model.client(Some(&schedule)), engine.as_ref())?;
-        let mut coordinator = coordinator.with_rules(rules).with_aggregation(config.aggregation.aggregation()?);
-        if let Some(engine) = engine {
-            coordinator = coordinator.with_privacy(engine)?;
-        }
-        let coordinator = coordinator.with_downloads(config.downloads())?;
+        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let coordinator = config.configured(coordinator, engine)?;
         Ok(HostedFederation { coordinator, rounds })
     }
 }

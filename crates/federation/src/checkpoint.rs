@@ -50,45 +50,19 @@ impl Federation {
 
 impl EpochReport {
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        let ParticipationStats {
-            unavailable,
-            asked,
-            trained,
-            dropped,
-            sent,
-            late,
-            samples,
-            rows,
-            bytes,
-            downloaded,
-            loss,
-            seconds,
-        } = self.participation;
-        put_u64s(
-            out,
-            &[unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, self.down],
-        )?;
-        put_f64s(out, &[loss, seconds])
+        let Self { mut participation, down } = *self;
+        put_u64s(out, &participation.counts_mut().map(|count| *count))?;
+        put_u64s(out, &[down])?;
+        put_f64s(out, &[participation.loss, participation.seconds])
     }
 
     fn restore(from: &mut dyn Read) -> io::Result<Self> {
-        let [unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, down] =
-            take_numbers(from)?;
-        let [loss, seconds] = take_reals(from)?;
-        let participation = ParticipationStats {
-            unavailable,
-            asked,
-            trained,
-            dropped,
-            sent,
-            late,
-            samples,
-            rows,
-            bytes,
-            downloaded,
-            loss,
-            seconds,
-        };
+        let mut participation = ParticipationStats::default();
+        for count in participation.counts_mut() {
+            [*count] = take_numbers(from)?;
+        }
+        let [down] = take_numbers(from)?;
+        [participation.loss, participation.seconds] = take_reals(from)?;
         Ok(Self { participation, down })
     }
 }

@@ -3,18 +3,16 @@
 //! A round asks more devices than it wants updates (`over_selection`), since some will be slow or lost. It is over when
 //! the wanted number of updates has come, at its deadline, or when nobody is left who could answer.
 
-/// The server's rules for a round.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundRules {
-    /// Devices asked for each update that is wanted, at least 1.
-    pub over_selection: f64,
-    /// Seconds after which a round is over in any case; `None` waits for everyone.
-    pub deadline: Option<f64>,
-}
+use sottovoce_models::config;
 
-impl Default for RoundRules {
-    fn default() -> Self {
-        Self { over_selection: 1.0, deadline: None }
+config! {
+    /// The server's rules for a round.
+    #[derive(Copy, PartialEq)]
+    pub struct RoundRules {
+        /// Devices asked for each update that is wanted
+        pub over_selection: f64 = 1.0, in 1.0..=10.0;
+        /// Virtual seconds after which a round ends; 0: it waits for all
+        pub deadline: Option<f64> = None, in 0.0..=1e7;
     }
 }
 

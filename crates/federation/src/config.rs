@@ -1,42 +1,15 @@
 //! Settings that all federated models share.
 
 use crate::aggregation::AggregationConfig;
-use crate::participation::{RoundConfig, SimulatedParticipation};
-use crate::privacy::{PrivacySettings, TrainingPlan};
-use crate::{Cohort, Disclosure, Downloads, FederationError, PrivacyEngine};
+use crate::participation::SimulatedParticipation;
+use crate::privacy::PrivacySettings;
+use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, PrivacyEngine, RoundRules};
 use sottovoce_core::Rng;
 use sottovoce_models::federated::Epochs;
 use sottovoce_models::settings::{Config, Setting, Value};
 use sottovoce_models::{choices, config};
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{DisclosureMode, Policy, ValueEncoding};
-
-choices! {
-    /// How values are encoded.
-    #[derive(Default)]
-    pub(crate) enum Encoding {
-        /// 32-bit floats.
-        #[default]
-        F32 => "f32",
-        /// 16-bit floats.
-        F16 => "f16",
-        /// Bytes with a scale for each row.
-        I8Row => "i8-row",
-        /// Bytes with a scale for each table.
-        I8Table => "i8-table",
-    }
-}
-
-impl Encoding {
-    fn values(self) -> ValueEncoding {
-        match self {
-            Self::F32 => ValueEncoding::F32,
-            Self::F16 => ValueEncoding::F16,
-            Self::I8Row => ValueEncoding::I8Row,
-            Self::I8Table => ValueEncoding::I8Table,
-        }
-    }
-}
 
 choices! {
     /// How pi varies over a population; its mean is the given one in any case.
@@ -52,18 +25,6 @@ choices! {
     }
 }
 
-choices! {
-    /// When it is drawn which items are disclosed.
-    #[derive(Default)]
-    pub(crate) enum DisclosureKind {
-        /// Once for all rounds.
-        #[default]
-        Fixed => "fixed" was "kept",
-        /// Anew in each round.
-        PerRound => "per-round" was "each-round",
-    }
-}
-
 config! {
     /// What owners of simulated devices let leave them.
     pub(crate) struct OwnerConfig {
@@ -72,7 +33,7 @@ config! {
         /// How pi varies from user to user, around the same mean
         pi_spread: PiSpread = PiSpread::Fixed;
         /// Which items are disclosed: drawn once for all rounds, or anew each round, row by row (as in the papers)
-        disclosure: DisclosureKind = DisclosureKind::Fixed => [was("pi_draw")];
+        disclosure: DisclosureMode = DisclosureMode::Fixed => [was("pi_draw")];
         /// Fraction of users who let their devices report what a round asks for: samples, criteria
         reporting: f64 = 1.0, in 0.0..=1.0;
     }
@@ -87,9 +48,9 @@ config! {
         /// Epochs
         pub(crate) epochs: usize = 50, in 1..=10_000 => [log];
         /// Encoding of the values that devices send
-        values: Encoding = Encoding::F32;
+        pub(crate) values: ValueEncoding = ValueEncoding::F32;
         /// Encoding of the shared model's values
-        download: Encoding = Encoding::F32;
+        download: ValueEncoding = ValueEncoding::F32;
         /// Whether devices download only the rows that changed since the version they have
         differences: bool = false;
         /// With differences: rows that moved by no more than this fraction of their largest value wait
@@ -102,7 +63,7 @@ config! {
         privacy: PrivacySettings = PrivacySettings::default();
         include
         /// When rounds end.
-        pub(crate) round: RoundConfig = RoundConfig::default();
+        pub(crate) round: RoundRules = RoundRules::default();
         include
         /// What owners disclose.
         pub(crate) owners: OwnerConfig = OwnerConfig::default();
@@ -135,15 +96,18 @@ impl FederationConfig {
         self.cohort.map(Cohort::Count)
     }
 
-    /// Encoding of uploads.
-    pub(crate) fn values(&self) -> ValueEncoding {
-        self.values.values()
-    }
-
-    /// How the shared model is distributed.
-    pub(crate) fn downloads(&self) -> Downloads {
-        let (values, differences) = (self.download.values(), self.differences);
-        Downloads { values, differences, min_change: self.min_change as f32 }
+    /// The server's half with these rules, aggregation and downloads, and with this privacy engine.
+    pub(crate) fn configured(
+        &self,
+        coordinator: Coordinator,
+        engine: Option<PrivacyEngine>,
+    ) -> Result<Coordinator, FederationError> {
+        let &Self { download: values, differences, min_change, .. } = self;
+        coordinator
+            .with_rules(self.round)
+            .with_aggregation(self.aggregation.aggregation()?)
+            .with_privacy(engine)?
+            .with_downloads(Downloads { values, differences, min_change: min_change as f32 })
     }
 
     /// The server's half of the privacy layers, for so many rounds of so many updates in a population.
@@ -154,18 +118,15 @@ impl FederationConfig {
         key: Option<&str>,
         rng: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
-        let (asked, uniform) = (self.round.rules().ask(expected), self.participation.is_uniform());
-        self.privacy.engine(&TrainingPlan { expected, asked, population, rounds, uniform }, key, rng)
+        let (asked, uniform) = (self.round.ask(expected), self.participation.is_uniform());
+        self.privacy.engine((expected, asked, population), (rounds, uniform), key, rng)
     }
 
     /// The policies of a population.
     pub(crate) fn disclosure(&self, devices: usize, rng: &Rng) -> Result<Disclosure, FederationError> {
         let owners = &self.owners;
         let mut policy = Policy::new(owners.pi)?;
-        policy.disclosure = match owners.disclosure {
-            DisclosureKind::Fixed => DisclosureMode::Fixed,
-            DisclosureKind::PerRound => DisclosureMode::PerRound,
-        };
+        policy.disclosure = owners.disclosure;
         let disclosure = Disclosure::spread(policy, owners.pi_spread, devices, rng);
         Ok(disclosure.reporting(owners.reporting, devices, rng))
     }

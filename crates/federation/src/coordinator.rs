@@ -9,10 +9,11 @@ use crate::downloads::ModelDistribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
     Aggregate, Aggregation, Cohort, CohortSelector, Downloads, FederationError, Offer, OrderedAggregator,
-    PrivacyEngine, PrivacySpent, RoundRules, SelectedCohort, Strategy,
+    PrivacyEngine, RoundRules, SelectedCohort, Strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
+use sottovoce_models::Privacy;
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
 use std::io::{self, Read, Write};
@@ -66,12 +67,12 @@ impl Coordinator {
         self
     }
 
-    /// The same with a privacy engine.
+    /// The same with a privacy engine, if there is one; call it after [`with_aggregation`](Self::with_aggregation).
     ///
     /// # Errors
     /// If the layers do not go together or with how updates are added up, or leave no room for so many devices.
-    pub fn with_privacy(mut self, privacy_engine: PrivacyEngine) -> Result<Self, FederationError> {
-        self.privacy_engine = Some(privacy_engine);
+    pub fn with_privacy(mut self, privacy_engine: Option<PrivacyEngine>) -> Result<Self, FederationError> {
+        self.privacy_engine = privacy_engine;
         self.protect()?;
         Ok(self)
     }
@@ -110,7 +111,7 @@ impl Coordinator {
     }
 
     /// The differential privacy spent so far, if there is any.
-    pub fn privacy_spent(&self) -> Option<PrivacySpent> {
+    pub fn privacy_spent(&self) -> Option<Privacy> {
         self.privacy_engine.as_ref().and_then(PrivacyEngine::spent)
     }
 
@@ -128,14 +129,13 @@ impl Coordinator {
         self.selector = CohortSelector::new(devices);
     }
 
-    /// Draws cohorts by weight from now on, one a device that may be asked.
+    /// The same with cohorts drawn by weight, one a device that may be asked.
     ///
     /// # Errors
     /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
-    pub fn set_weights(&mut self, weights: &[f64]) -> Result<(), FederationError> {
-        let selector = std::mem::replace(&mut self.selector, CohortSelector::new(Vec::new()));
-        self.selector = selector.weighted(weights)?;
-        Ok(())
+    pub fn with_weights(mut self, weights: &[f64]) -> Result<Self, FederationError> {
+        self.selector = self.selector.weighted(weights)?;
+        Ok(self)
     }
 
     /// Names and shapes of the shared model's tables.

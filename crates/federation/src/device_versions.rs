@@ -87,18 +87,18 @@ impl DeviceVersions {
     fn receive(&mut self, offer: &Offer<'_>, costs: &DownloadCosts) -> Result<SharedModel, FederationError> {
         let mut bytes = Vec::new();
         codec::encode_model(offer.model(), offer.values(), &mut bytes)?;
-        costs.check(costs.whole, &bytes)?;
+        check_bytes(costs.whole, &bytes)?;
         let whole = codec::decode_model(&bytes)?;
         for (&has, &cost) in &costs.by_version {
             let DownloadMessage::Difference(difference) = offer.message(version(has))? else { continue };
             let Some(copy) = self.copies.get(&has) else { continue };
             bytes.clear();
             codec::encode_difference(&difference, &mut bytes)?;
-            costs.check(cost, &bytes)?;
+            check_bytes(cost, &bytes)?;
             let mut copy = copy.clone();
             codec::apply_difference(&bytes, &mut copy)?;
             if copy.parameters.checksum() != whole.parameters.checksum() {
-                return Err(FederationError::Parted { version: whole.version.0 });
+                return Err(FederationError::Parted(whole.version.0));
             }
         }
         if offer.by_rows() {
@@ -110,11 +110,7 @@ impl DeviceVersions {
     }
 }
 
-impl DownloadCosts {
-    fn check(&self, counted: u64, bytes: &[u8]) -> Result<(), FederationError> {
-        if counted == bytes.len() as u64 {
-            return Ok(());
-        }
-        Err(FederationError::Counted { counted, sent: bytes.len() as u64 })
-    }
+fn check_bytes(counted: u64, bytes: &[u8]) -> Result<(), FederationError> {
+    let sent = bytes.len() as u64;
+    if counted == sent { Ok(()) } else { Err(FederationError::Counted(counted, sent)) }
 }

@@ -46,18 +46,18 @@ pub struct ParticipationStats {
 
 impl ParticipationStats {
     pub(crate) fn add(&mut self, other: &ParticipationStats) {
-        self.unavailable += other.unavailable;
-        self.asked += other.asked;
-        self.trained += other.trained;
-        self.dropped += other.dropped;
-        self.sent += other.sent;
-        self.late += other.late;
-        self.samples += other.samples;
+        let mut other = *other;
+        for (count, more) in self.counts_mut().into_iter().zip(other.counts_mut()) {
+            *count += *more;
+        }
         self.loss += other.loss;
-        self.rows += other.rows;
-        self.bytes += other.bytes;
-        self.downloaded += other.downloaded;
         self.seconds += other.seconds;
+    }
+
+    /// All counts, in the order in which a checkpoint has them.
+    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 10] {
+        let Self { unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded, .. } = self;
+        [unavailable, asked, trained, dropped, sent, late, samples, rows, bytes, downloaded]
     }
 
     /// Updates that came in time.
@@ -127,25 +127,21 @@ impl SimulatedDevices {
             }
             all
         };
-        let private = init(streams::PRIVATE);
-        let disclosed = if disclosure.withholds_items() { init(streams::DISCLOSED) } else { Vec::new() };
-        let behaviour = DeviceBehaviour::new(DeviceProfile::default(), root);
         let (delivery, versions, figures, recorder, pool) = Default::default();
-        let root = root.clone();
         Self {
+            private: init(streams::PRIVATE),
+            disclosed: if disclosure.withholds_items() { init(streams::DISCLOSED) } else { Vec::new() },
+            behaviour: DeviceBehaviour::new(DeviceProfile::default(), root),
+            root: root.clone(),
             client,
             histories,
-            private,
-            disclosed,
             disclosure,
             layout,
             delivery,
-            behaviour,
             versions,
             figures,
             recorder,
             pool,
-            root,
         }
     }
 

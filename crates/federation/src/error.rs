@@ -1,33 +1,12 @@
 //! What can go wrong in a federation.
 
-use crate::{AggregationError, HistoryFileError, ProtectedAggregationError, WeightsError};
+use crate::{AggregationError, HistoryFileError, WeightsError};
 use sottovoce_client::Declined;
 use sottovoce_privacy::PrivacyError;
 use sottovoce_privacy::dp::DpError;
 use sottovoce_protocol::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError};
-use std::fmt;
+use std::fmt::Display;
 use thiserror::Error;
-
-/// Where on its way a device's part of a round failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Training.
-    Train,
-    /// Applying the owner's policy.
-    Disclose,
-    /// Reading what it sent.
-    Receive,
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Stage::Train => "training",
-            Stage::Disclose => "disclosing",
-            Stage::Receive => "receiving",
-        })
-    }
-}
 
 /// Why a round or a federation failed.
 #[derive(Debug, Error)]
@@ -37,8 +16,8 @@ pub enum FederationError {
     Device {
         /// The device.
         device: u32,
-        /// Where on its way.
-        stage: Stage,
+        /// Where on its way: `training`, `disclosing` or `receiving`.
+        stage: &'static str,
         /// What was wrong.
         reason: String,
     },
@@ -50,22 +29,9 @@ pub enum FederationError {
         /// Virtual seconds since training began.
         at: f64,
     },
-    /// A file that a setting names.
-    #[error("{path}: {reason}")]
-    File {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A file that no setting names.
-    #[error("{needed_by} needs {key}: the file to read")]
-    NoFile {
-        /// The setting that should name it.
-        key: String,
-        /// The setting that needs it.
-        needed_by: String,
-    },
+    /// A file that a setting names, or should.
+    #[error("{0}")]
+    File(String),
     /// A setting without which a server cannot schedule its rounds.
     #[error("setting {key} must be given: {why}")]
     NotHostable {
@@ -92,12 +58,9 @@ pub enum FederationError {
         /// What is missing.
         why: &'static str,
     },
-    /// A robust aggregator that does not support weights.
+    /// A robust aggregator that does not support weights, or one or a weighting for protected updates.
     #[error(transparent)]
     Aggregation(#[from] AggregationError),
-    /// A robust aggregator or a weighting for protected updates.
-    #[error(transparent)]
-    ProtectedAggregationError(#[from] ProtectedAggregationError),
     /// Privacy layers that do not go together.
     #[error(transparent)]
     Protection(#[from] PrivacyError),
@@ -139,27 +102,24 @@ pub enum FederationError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// A bug in the server: devices that downloaded a version in different ways hold different models.
-    #[error("devices that have version {version} do not hold the same model")]
-    Parted {
-        /// The version.
-        version: u64,
-    },
-    /// A bug in the simulator: bytes were counted that were not sent.
-    #[error("a download was counted as {counted} bytes and had {sent}")]
-    Counted {
-        /// Bytes counted.
-        counted: u64,
-        /// Bytes encoded.
-        sent: u64,
-    },
+    #[error("devices that have version {0} do not hold the same model")]
+    Parted(u64),
+    /// A bug in the simulator: so many bytes were counted, and so many sent.
+    #[error("a download was counted as {0} bytes and had {1}")]
+    Counted(u64, u64),
     /// A bug in the wire format: what was encoded cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
 impl FederationError {
-    pub(crate) fn training(device: u32, error: &Declined) -> Self {
-        Self::Device { device, stage: Stage::Train, reason: error.to_string() }
+    /// A setting that does not fit the others, with what was found and what would be right.
+    pub(crate) fn setting(key: &'static str, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Setting { key, found: found.into(), expected: expected.into() }
+    }
+
+    pub(crate) fn device(device: u32, stage: &'static str, error: &dyn Display) -> Self {
+        Self::Device { device, stage, reason: error.to_string() }
     }
 
     /// An update whose values cannot be written is the first sign of divergence that a device sees.
@@ -168,11 +128,7 @@ impl FederationError {
             Declined::Disclosure(DisclosureError::Value(error)) => {
                 Self::Diverged { round, what: format!("device {device}: {error}") }
             }
-            other => Self::Device { device, stage: Stage::Disclose, reason: other.to_string() },
+            other => Self::device(device, "disclosing", other),
         }
-    }
-
-    pub(crate) fn receiving(device: u32, error: &DecodeError) -> Self {
-        Self::Device { device, stage: Stage::Receive, reason: error.to_string() }
     }
 }

@@ -3,11 +3,9 @@
 use crate::devices::RoundCall;
 use crate::selection::select_cohort;
 use crate::{
-    Aggregate, Aggregation, Coordinator, Downloads, FederationError, Offer, ParticipationStats, Population,
-    PrivacyEngine, PrivacySpent, RoundRules, RowUpdates, Schedule, SimulatedDevices, Strategy,
+    Aggregate, Coordinator, FederationError, Offer, ParticipationStats, RowUpdates, Schedule, SimulatedDevices,
 };
-use sottovoce_core::Rng;
-use sottovoce_protocol::{CriterionRequest, ModelSpec, Parameters, TermsDraft, ValueEncoding};
+use sottovoce_protocol::Parameters;
 
 /// Training has diverged once the mean loss is this many times that of a model that knows nothing, ln 2 = 0.69 for
 /// pairs.
@@ -36,28 +34,6 @@ pub(crate) struct PartialEpoch {
     pub(crate) report: EpochReport,
 }
 
-/// What a federation begins with.
-pub struct Setup {
-    /// How updates become the next shared model.
-    pub strategy: Box<dyn Strategy>,
-    /// Who is asked, for how much work.
-    pub schedule: Schedule,
-    /// Who may be asked.
-    pub population: Population,
-    /// The shared model before the first round.
-    pub start: Parameters,
-    /// The model as the terms name it.
-    pub model: ModelSpec,
-    /// How devices write the values they send.
-    pub values: ValueEncoding,
-    /// Whether devices are asked how many samples they trained on.
-    pub samples: bool,
-    /// Criteria that devices are asked for.
-    pub criteria: Vec<CriterionRequest>,
-    /// Mean loss of a sample for a model that knows nothing.
-    pub baseline_loss: f64,
-}
-
 /// Server, devices, configuration: one training task. One that has failed is over: a failed round is not repeated.
 pub struct Federation {
     pub(crate) devices: SimulatedDevices,
@@ -72,12 +48,9 @@ pub struct Federation {
 }
 
 impl Federation {
-    /// Before the first round.
-    pub fn new(devices: SimulatedDevices, setup: Setup, rng: Rng) -> Self {
-        let Setup { strategy, schedule, population, start, model, values, samples, criteria, baseline_loss } = setup;
-        let terms = TermsDraft { model, values, samples, criteria, ..TermsDraft::default() };
-        let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng);
-        coordinator.ask_among(population.devices);
+    /// Before the first round; `schedule` is the one that the coordinator's cohorts are of, and `baseline_loss` the mean
+    /// loss of a sample for a model that knows nothing.
+    pub fn new(devices: SimulatedDevices, coordinator: Coordinator, schedule: Schedule, baseline_loss: f64) -> Self {
         Self {
             devices,
             schedule,
@@ -90,54 +63,9 @@ impl Federation {
         }
     }
 
-    /// The same with other rules for asking and for the end of a round.
-    #[must_use]
-    pub fn with_rules(mut self, rules: RoundRules) -> Self {
-        self.coordinator = self.coordinator.with_rules(rules);
-        self
-    }
-
-    /// The same with another aggregation.
-    #[must_use]
-    pub fn with_aggregation(mut self, aggregation: Aggregation) -> Self {
-        self.coordinator = self.coordinator.with_aggregation(aggregation);
-        self.aggregate = self.coordinator.empty_aggregate();
-        self
-    }
-
-    /// The same with a privacy engine.
-    ///
-    /// # Errors
-    /// If the layers do not go together or with how updates are added up.
-    pub fn with_privacy(mut self, privacy_engine: Option<PrivacyEngine>) -> Result<Self, FederationError> {
-        if let Some(privacy_engine) = privacy_engine {
-            self.coordinator = self.coordinator.with_privacy(privacy_engine)?;
-            self.aggregate = self.coordinator.empty_aggregate();
-        }
-        Ok(self)
-    }
-
-    /// The differential privacy spent so far, if there is any.
-    pub fn privacy_spent(&self) -> Option<PrivacySpent> {
-        self.coordinator.privacy_spent()
-    }
-
-    /// The same with another way to bring the shared model to devices.
-    ///
-    /// # Errors
-    /// If its values cannot be written that way.
-    pub fn with_downloads(mut self, downloads: Downloads) -> Result<Self, FederationError> {
-        self.coordinator = self.coordinator.with_downloads(downloads)?;
-        Ok(self)
-    }
-
-    /// The same with cohorts drawn by weight, one a device of the population.
-    ///
-    /// # Errors
-    /// If there is not one weight a device, or a weight is negative or not finite, or all are 0.
-    pub fn with_weights(mut self, weights: &[f64]) -> Result<Self, FederationError> {
-        self.coordinator.set_weights(weights)?;
-        Ok(self)
+    /// The server's half.
+    pub fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
     }
 
     /// The devices.
@@ -174,11 +102,6 @@ impl Federation {
     pub fn into_parts(self) -> (SimulatedDevices, Parameters) {
         let Coordinator { distribution, shared, .. } = self.coordinator;
         (self.devices, distribution.into_held(shared).parameters)
-    }
-
-    /// What to change after divergence.
-    pub fn advice(&self) -> String {
-        self.coordinator.advice()
     }
 
     /// One round; returns who took part and the bytes sent to them.

@@ -37,16 +37,17 @@ impl SimulatedFigures {
         catalog: Option<&Catalog>,
     ) -> Result<Self, FederationError> {
         let mut figures = Self::new();
+        let histories = histories.ok_or("it needs all histories in memory");
         for criterion in criteria {
             let lacking = |why| FederationError::Criterion { name: criterion.to_owned(), why };
             let values = match criterion {
                 criteria::SIZE | criteria::CLOSENESS | criteria::LOSS => continue,
                 criteria::AUC => {
-                    figures.latest = latest(histories).map_err(lacking)?;
+                    figures.latest = histories.and_then(latest).map_err(lacking)?;
                     continue;
                 }
-                criteria::DIVERSITY => diversities(histories, catalog),
-                criteria::RECENCY => recencies(histories),
+                criteria::DIVERSITY => histories.and_then(|histories| diversities(histories, catalog)),
+                criteria::RECENCY => histories.and_then(recencies),
                 _ => Err("devices report size, diversity, closeness, recency, loss and auc"),
             };
             figures = figures.with(criterion, values.map_err(lacking)?);
@@ -78,8 +79,7 @@ impl Figures for FiguresOf<'_> {
 
 type Column = Result<Vec<f64>, &'static str>;
 
-fn diversities(histories: Option<&Histories>, catalog: Option<&Catalog>) -> Column {
-    let histories = histories.ok_or("it needs all histories in memory")?;
+fn diversities(histories: &Histories, catalog: Option<&Catalog>) -> Column {
     let categories = catalog.and_then(|catalog| catalog.categories.as_ref());
     let categories = categories.ok_or("the items have no categories")?;
     let of = |item: u32| categories.of(item as usize).to_vec();
@@ -87,8 +87,7 @@ fn diversities(histories: Option<&Histories>, catalog: Option<&Catalog>) -> Colu
 }
 
 /// The newest interaction of all is now.
-fn recencies(histories: Option<&Histories>) -> Column {
-    let histories = histories.ok_or("it needs all histories in memory")?;
+fn recencies(histories: &Histories) -> Column {
     let latest = |user| histories.times_of(user).iter().max().copied();
     let now = (0..histories.users()).filter_map(latest).max().ok_or("the interactions have no times")?;
     let recency = |user| latest(user).map_or(0.0, |latest| criteria::recency(latest, now));
@@ -96,8 +95,7 @@ fn recencies(histories: Option<&Histories>) -> Column {
 }
 
 /// Each user's most recent item: by time, and of several at the same time the last.
-fn latest(histories: Option<&Histories>) -> Result<Vec<Option<u32>>, &'static str> {
-    let histories = histories.ok_or("it needs all histories in memory")?;
+fn latest(histories: &Histories) -> Result<Vec<Option<u32>>, &'static str> {
     if histories.times().is_empty() {
         return Err("the interactions have no times");
     }

@@ -66,9 +66,7 @@ mod uploads;
 mod worker;
 
 pub use aggregate::{Aggregate, RowSums};
-pub use aggregation::{
-    Aggregation, AggregationError, CriteriaScore, ProtectedAggregationError, RobustAggregator, Weighting,
-};
+pub use aggregation::{Aggregation, AggregationError, CriteriaScore, RobustAggregator, Weighting};
 pub use availability::{Availability, DeviceProfile, Diurnal, Trace, TraceError};
 pub use builder::{BuildError, FederationBuilder, HostedFederation};
 pub use closing::{Closing, RoundRules};
@@ -78,12 +76,12 @@ pub use coordinator::Coordinator;
 pub use devices::{Delivery, ParticipationStats, SimulatedDevices};
 pub use disclosure::Disclosure;
 pub use downloads::{DownloadMessage, Downloads, Offer};
-pub use error::{FederationError, Stage};
-pub use federation::{EpochReport, Federation, Setup};
+pub use error::FederationError;
+pub use federation::{EpochReport, Federation};
 pub use figures::SimulatedFigures;
 pub use histories::{HistoryFile, HistoryFileError, HistorySource, HistoryWriter, Page};
 pub use ordered_aggregator::{OrderedAggregator, OrderedAggregatorError};
-pub use privacy::{PrivacyEngine, PrivacySpent, Sampling};
+pub use privacy::{PrivacyEngine, Sampling};
 pub use recorder::Recorder;
 pub use row_updates::RowUpdates;
 pub use simulation::Simulation;

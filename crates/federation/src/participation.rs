@@ -1,10 +1,9 @@
 //! Settings of participation: who is asked, when a round ends, and what simulated devices are like.
 
-use crate::{Availability, DeviceProfile, Diurnal, Federation, FederationError, RoundRules, Trace};
+use crate::{Availability, Coordinator, DeviceProfile, Diurnal, FederationError, Trace};
 use sottovoce_core::Names;
 use sottovoce_models::{choices, config};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 choices! {
     /// How cohorts are drawn.
@@ -35,22 +34,12 @@ choices! {
 }
 
 config! {
-    /// The server's rules for a round.
-    pub(crate) struct RoundConfig {
-        /// Devices asked for each update that is wanted
-        over_selection: f64 = 1.0, in 1.0..=10.0;
-        /// Virtual seconds after which a round ends; 0: it waits for all
-        deadline: Option<f64> = None, in 0.0..=1e7;
-    }
-}
-
-config! {
     /// What simulated devices are like, and how they are drawn where that depends on them.
     pub(crate) struct SimulatedParticipation {
         /// How cohorts are drawn: uniformly, by the length of the history, or by weights from a file
         selection: Selection = Selection::Uniform;
         /// With selection = weights: lines `user weight`; users not named have weight 0
-        weights_file: PathBuf = PathBuf::new();
+        weights_file: String = String::new();
         /// When devices can be reached: always, some hours every night, or as recorded in a file
         availability: AvailabilityKind = AvailabilityKind::Always;
         /// With availability = diurnal: hours a day
@@ -58,7 +47,7 @@ config! {
         /// With availability = diurnal: standard deviation in hours of their middle, around 2 in the morning
         available_spread: f64 = 3.0, in 0.0..=12.0;
         /// With availability = trace: lines `device start end`, in virtual seconds
-        trace_file: PathBuf = PathBuf::new();
+        trace_file: String = String::new();
         /// Probability that a device's update is lost, drawn anew each round
         dropout: f64 = 0.0, in 0.0..=1.0;
         /// Fraction of devices whose updates are always lost
@@ -67,13 +56,6 @@ config! {
         device_seconds: f64 = 60.0, in 0.001..=1e6 => [log];
         /// Spread of devices' speeds: standard deviation of the logarithm of the time they take
         straggler_spread: f64 = 0.0, in 0.0..=5.0;
-    }
-}
-
-impl RoundConfig {
-    /// The server's rules.
-    pub(crate) fn rules(&self) -> RoundRules {
-        RoundRules { over_selection: self.over_selection, deadline: self.deadline }
     }
 }
 
@@ -100,38 +82,38 @@ impl SimulatedParticipation {
         Ok(DeviceProfile { availability, dropout, never_return, device_seconds, straggler_spread })
     }
 
-    /// Makes a federation draw cohorts accordingly; `lengths` says how many items each user has, and `devices` which of
+    /// Makes a coordinator draw cohorts accordingly; `lengths` says how many items each user has, and `devices` which of
     /// them can learn.
     pub(crate) fn apply(
         &self,
-        federation: Federation,
+        coordinator: Coordinator,
         (lengths, devices): (&[u32], &[u32]),
         users: Option<&Names>,
-    ) -> Result<Federation, FederationError> {
+    ) -> Result<Coordinator, FederationError> {
         match self.selection {
-            Selection::Uniform => Ok(federation),
+            Selection::Uniform => Ok(coordinator),
             Selection::History => {
                 let length = |&device: &u32| f64::from(lengths[device as usize]);
-                federation.with_weights(&devices.iter().map(length).collect::<Vec<_>>())
+                coordinator.with_weights(&devices.iter().map(length).collect::<Vec<_>>())
             }
             Selection::Weights => {
                 let path = &self.weights_file;
                 let text = text(path, "weights_file", "selection = weights")?;
                 let weights = weights(&text, lengths.len(), users).map_err(|error| in_file(path, &error))?;
                 let own: Vec<f64> = devices.iter().map(|&device| weights[device as usize]).collect();
-                federation.with_weights(&own).map_err(|error| in_file(path, &error.to_string()))
+                coordinator.with_weights(&own).map_err(|error| in_file(path, &error.to_string()))
             }
         }
     }
 }
 
-fn in_file(path: &Path, reason: &str) -> FederationError {
-    FederationError::File { path: path.display().to_string(), reason: reason.to_owned() }
+fn in_file(path: &str, reason: &str) -> FederationError {
+    FederationError::File(format!("{path}: {reason}"))
 }
 
-fn text(path: &Path, key: &str, needed_by: &str) -> Result<String, FederationError> {
-    if path.as_os_str().is_empty() {
-        return Err(FederationError::NoFile { key: key.to_owned(), needed_by: needed_by.to_owned() });
+fn text(path: &str, key: &str, needed_by: &str) -> Result<String, FederationError> {
+    if path.is_empty() {
+        return Err(FederationError::File(format!("{needed_by} needs {key}: the file to read")));
     }
     std::fs::read_to_string(path).map_err(|error| in_file(path, &error.to_string()))
 }

@@ -10,7 +10,7 @@
 
 use crate::config::FederationConfig;
 use crate::{Recorder, Simulation};
-use sottovoce_models::federated::{self, Entry, ModelInfo};
+use sottovoce_models::federated::{self, Entry};
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::Settings;
 use sottovoce_models::{ModelError, Recommender, central};
@@ -35,11 +35,10 @@ fn model(entry: &Entry) -> &'static Model {
 }
 
 fn build(entry: &Entry) -> Model {
-    let ModelInfo { name, title, summary, paper } = entry.info;
     let mut schema = entry.schema();
     schema.extend(FederationConfig::schema_for(&entry.epochs));
     let entry = *entry;
-    Model::new([name, title, summary, paper], schema, move |settings| Box::new(Simulation::new(&entry, settings)))
+    Model::new(entry.info, schema, move |settings| Box::new(Simulation::new(&entry, settings)))
 }
 
 /// The federated models, in the order in which they are shown.

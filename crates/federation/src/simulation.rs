@@ -4,8 +4,8 @@ use crate::config::FederationConfig;
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
-    Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population, PrivacyEngine,
-    Recorder, Setup, SimulatedDevices, SimulatedFigures, strategy,
+    Coordinator, Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population,
+    PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Histories, Rng};
@@ -13,10 +13,10 @@ use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::federated::{DynClient, DynModel, Entry, EpochTraffic, ModelInfo};
 use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{
-    Fit, Flow, Milestone, ModelError, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
+    Fit, Flow, Milestone, ModelError, Privacy, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
 };
 use sottovoce_privacy::SecureRng;
-use sottovoce_protocol::{Keyed, Parameters, Trained};
+use sottovoce_protocol::{Keyed, Parameters, TermsDraft, Trained};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -77,32 +77,22 @@ impl Simulation {
         self
     }
 
-    fn shared(&self) -> &Parameters {
+    /// The shared model, all private models, and everyone's history.
+    fn parts(&self) -> (&Parameters, &[f32], &HistorySource) {
         match &self.state {
-            State::Training(federation) => federation.distributed(),
-            State::Trained(model) => &model.shared,
+            State::Training(federation) => {
+                let devices = federation.devices();
+                (federation.distributed(), devices.private(), devices.histories())
+            }
+            State::Trained(model) => (&model.shared, &model.private, &model.histories),
         }
     }
 
-    fn private(&self) -> &[f32] {
-        match &self.state {
-            State::Training(federation) => federation.devices().private(),
-            State::Trained(model) => &model.private,
-        }
-    }
-
-    fn histories(&self) -> &HistorySource {
-        match &self.state {
-            State::Training(federation) => federation.devices().histories(),
-            State::Trained(model) => &model.histories,
-        }
-    }
-
-    /// A user's private model and history.
-    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a [f32], &'a [u32]) {
-        let width = self.client.private_values();
-        let history = self.histories().of(user, page).unwrap_or_else(|error| panic!("{error}"));
-        (&self.private()[user * width..][..width], history)
+    /// The shared model, and a user's private model and history.
+    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a Parameters, &'a [f32], &'a [u32]) {
+        let (width, (shared, private, histories)) = (self.client.private_values(), self.parts());
+        let history = histories.of(user, page).unwrap_or_else(|error| panic!("{error}"));
+        (shared, &private[user * width..][..width], history)
     }
 
     /// A federation of these people, and the vectors that its epochs send.
@@ -117,8 +107,8 @@ impl Simulation {
         let (users, items) = (train.users(), train.catalog_size());
         let lengths = train.lengths()?;
         let population = Population::of_lengths(&lengths, items);
-        let devices = population.devices.clone();
         let schedule = model.schedule(config.cohort(), &population);
+        let devices = population.devices;
         let cohort = schedule.cohort.size(devices.len());
         let features = model.features().features();
         let traffic = EpochTraffic { schedule, cohort, items, features, pi: config.owners.pi };
@@ -145,23 +135,15 @@ impl Simulation {
             .with_device_profile(profile)
             .with_figures(figures)
             .with_recorder(self.recorder.clone());
-        let setup = Setup {
-            strategy: strategy::build(model.aggregation(devices.len())),
-            schedule,
-            population,
-            start,
-            model: model.spec(&schedule),
-            values: config.values(),
-            samples: config.aggregation.asks_samples(),
-            criteria,
-            baseline_loss: model.baseline_loss(items),
-        };
-        let federation = Federation::new(simulated, setup, root.stream(streams::ROUNDS, 0))
-            .with_aggregation(config.aggregation.aggregation()?)
-            .with_privacy(engine)?
-            .with_downloads(config.downloads())?
-            .with_rules(config.round.rules());
-        let federation = config.participation.apply(federation, (&lengths, &devices), fit.watch.users())?;
+        let samples = config.aggregation.asks_samples();
+        let (model_spec, values) = (model.spec(&schedule), config.values);
+        let terms = TermsDraft { model: model_spec, values, samples, criteria, ..TermsDraft::default() };
+        let strategy = strategy::build(model.aggregation(devices.len()));
+        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let mut coordinator = config.configured(coordinator, engine)?;
+        coordinator.ask_among(devices.clone());
+        let coordinator = config.participation.apply(coordinator, (&lengths, &devices), fit.watch.users())?;
+        let federation = Federation::new(simulated, coordinator, schedule, model.baseline_loss(items));
         Ok((federation, model.vectors_per_epoch(&traffic)))
     }
 
@@ -217,7 +199,7 @@ impl Simulation {
                     ended = Some(why);
                     break;
                 }
-                step => step.map_err(|error| failure(error, epoch, &federation.advice()))?,
+                step => step.map_err(|error| failure(error, epoch, &federation.coordinator().advice()))?,
             };
             let rounds = federation.rounds();
             if let Some(report) = report {
@@ -237,7 +219,7 @@ impl Simulation {
         }
         if let State::Training(federation) = &self.state {
             summary.turnout.rounds = federation.rounds();
-            summary.privacy = federation.privacy_spent().map(|spent| spent.summary(ended));
+            summary.privacy = federation.coordinator().privacy_spent().map(|spent| Privacy { ended, ..spent });
             let layout = federation.distributed().layout();
             let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
             summary.updates_by_item =
@@ -281,13 +263,10 @@ pub(crate) fn check_dp_sgd(
     if per_example.is_none() || client.supports_dp_sgd() {
         return Ok(());
     }
-    Err(FederationError::Setting {
-        key: "noise",
-        found: "sgd".to_owned(),
-        expected: format!(
-            "central, local or distributed: the gradient of {name} is not a sum over interactions, so that single ones cannot be clipped"
-        ),
-    })
+    let expected = format!(
+        "central, local or distributed: the gradient of {name} is not a sum over interactions, so that single ones cannot be clipped"
+    );
+    Err(FederationError::setting("noise", "sgd", expected))
 }
 
 fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64) {
@@ -308,9 +287,7 @@ fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64
 fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
     match error {
         FederationError::Diverged { what, .. } => ModelError::Diverged { epoch, advice: format!("{what}; {advice}") },
-        FederationError::File { .. } | FederationError::NoFile { .. } | FederationError::Histories(_) => {
-            ModelError::File(error.to_string())
-        }
+        FederationError::File(_) | FederationError::Histories(_) => ModelError::File(error.to_string()),
         other => ModelError::Data(other.to_string()),
     }
 }
@@ -336,12 +313,13 @@ impl Simulation {
         rng: &Rng,
         into: &mut [f32],
     ) -> Result<(), ModelError> {
-        let (shared, items) = (self.shared(), self.histories().catalog_size());
+        let (shared, _, histories) = self.parts();
+        let items = histories.catalog_size();
         if shared.tables().is_empty() || into.len() != items {
             return Err(ModelError::Data("a newcomer is scored by a model that was fitted".to_owned()));
         }
         let failed = |error: &dyn std::fmt::Display| ModelError::Data(format!("a newcomer: {error}"));
-        let lengths = self.histories().lengths().map_err(|error| failed(&error))?;
+        let lengths = histories.lengths().map_err(|error| failed(&error))?;
         let population = Population::of_lengths(&lengths, items);
         let client = self.model.client(Some(&self.model.schedule(self.config.cohort(), &population)));
         let mut private = vec![0.0; client.private_values()];
@@ -365,14 +343,14 @@ impl Recommender for Simulation {
 
     fn score(&self, user: usize, into: &mut [f32]) {
         let mut page = Page::default();
-        let (private, history) = self.of(user, &mut page);
-        self.client.score(self.shared(), private, history, into);
+        let (shared, private, history) = self.of(user, &mut page);
+        self.client.score(shared, private, history, into);
     }
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
         let mut page = Page::default();
-        let (private, history) = self.of(user, &mut page);
-        self.client.explain(self.shared(), private, history, item)
+        let (shared, private, history) = self.of(user, &mut page);
+        self.client.explain(shared, private, history, item)
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
@@ -380,10 +358,10 @@ impl Recommender for Simulation {
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let (width, private) = (self.client.private_values(), self.private());
+        let (width, (shared, private, _)) = (self.client.private_values(), self.parts());
         let users = stored::floats(USERS, [private.len() / width, width], private.to_vec());
         let slices = self.model.tensors();
-        std::iter::once(users).chain(slices.iter().map(|slice| slice.store(self.shared()))).collect()
+        std::iter::once(users).chain(slices.iter().map(|slice| slice.store(shared))).collect()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {

@@ -25,34 +25,22 @@ use thiserror::Error;
 const MAGIC: &[u8; 8] = b"SOTVUPLD";
 const ROUND: &str = "round-";
 
-/// What is wrong with stored uploads.
+/// A file of stored uploads that cannot be read or written, or is not what it should be.
 #[derive(Debug, Error)]
-pub enum UploadsError {
-    /// A file that cannot be read or written.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// A file that is not what it should be.
-    #[error("{}: {what}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+#[error("{}: {what}", path.display())]
+pub struct UploadsError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
 }
 
 fn unread(path: &Path) -> impl FnOnce(io::Error) -> UploadsError {
-    let path = path.to_owned();
-    move |error| UploadsError::File { path, error }
+    move |error| wrong(path, error.to_string())
 }
 
 fn wrong(path: &Path, what: impl Into<String>) -> UploadsError {
-    UploadsError::Content { path: path.to_owned(), what: what.into() }
+    UploadsError { path: path.to_owned(), what: what.into() }
 }
 
 /// Rounds with their files, ascending.

@@ -143,7 +143,7 @@ impl Worker {
                 let what = format!("the private model of device {device} is no longer finite");
                 return Err(FederationError::Diverged { round: client.terms.round.0, what });
             }
-            Err(error) => return Err(FederationError::training(device, &error)),
+            Err(error) => return Err(FederationError::device(device, "training", &error)),
         };
         stats.trained += 1;
         stats.downloaded += round.costs.charge(state.version);
@@ -168,7 +168,8 @@ impl Worker {
             self.send_quantized(round, device, disclosed, &randomness, into);
             return Ok(());
         }
-        self.deliver(round, device, disclosed, into).map_err(|error| FederationError::receiving(device, &error))
+        let delivered = self.deliver(round, device, disclosed, into);
+        delivered.map_err(|error| FederationError::device(device, "receiving", &error))
     }
 
     /// Adds a quantized update. A seal would open to the same: sums of integers do not depend on how they come about.

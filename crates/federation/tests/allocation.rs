@@ -45,10 +45,10 @@ fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProf
         values: ValueEncoding::F16,
         learning_rate: 0.01,
         profile,
+        rules,
         ..World::default()
     }
-    .federation(1)
-    .with_rules(rules);
+    .federation(1);
     federation.epoch().unwrap();
     let mut epoch = || {
         let before = COUNT.load(Relaxed);

@@ -56,9 +56,10 @@ fn federation(cohort: usize, downloads: Downloads, seed: u64) -> Federation {
         downloads,
         learning_rate: 0.05,
         profile,
+        rules: RoundRules { over_selection: 1.5, deadline: Some(2000.0) },
         ..World::default()
     };
-    world.federation(seed).with_rules(RoundRules { over_selection: 1.5, deadline: Some(2000.0) })
+    world.federation(seed)
 }
 
 const CHANGES: Downloads = Downloads { values: ValueEncoding::I8Row, differences: true, min_change: 0.05 };

@@ -39,7 +39,7 @@ fn unreliable_devices_give_the_same_bits_on_any_number_of_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let mut federation =
-                World { profile: unreliable(), ..world(Cohort::Fraction(0.6)) }.federation(3).with_rules(RULES);
+                World { profile: unreliable(), rules: RULES, ..world(Cohort::Fraction(0.6)) }.federation(3);
             let reports: Vec<EpochReport> = (0..4).map(|_| federation.epoch().unwrap()).collect();
             (bits(&federation), reports, federation.clock())
         })
@@ -72,7 +72,7 @@ proptest! {
             ..DeviceProfile::default()
         };
         let rules = RoundRules { over_selection, deadline };
-        let mut federation = World { profile, ..world(Cohort::Count(cohort)) }.federation(seed).with_rules(rules);
+        let mut federation = World { profile, rules, ..world(Cohort::Count(cohort)) }.federation(seed);
         let wanted = cohort.min(120) as u64;
         for _ in 0..12 {
             let before = federation.clock();
@@ -104,7 +104,7 @@ fn a_lost_update_changes_the_private_model_but_not_the_shared_one() {
     assert!(bits(&whole)[2] == after[2], "private models are those of devices whose updates arrived");
     // All too late: the same, but the bytes are sent.
     let rules = RoundRules { over_selection: 1.0, deadline: Some(10.0) };
-    let mut federation = world(Cohort::All).federation(1).with_rules(rules);
+    let mut federation = World { rules, ..world(Cohort::All) }.federation(1);
     let (round, _) = federation.round().unwrap();
     assert_eq!((round.late, round.received(), round.seconds), (120, 0, 10.0));
     assert!(round.bytes > 0 && bits(&federation) == after);
@@ -116,7 +116,7 @@ fn a_lost_update_changes_the_private_model_but_not_the_shared_one() {
 fn devices_that_still_train_are_not_asked_again() {
     let profile = DeviceProfile { straggler_spread: 1.0, ..DeviceProfile::default() };
     let rules = RoundRules { over_selection: 1.0, deadline: Some(60.0) };
-    let mut federation = World { profile, ..world(Cohort::All) }.federation(2).with_rules(rules);
+    let mut federation = World { profile, rules, ..world(Cohort::All) }.federation(2);
     let (first, _) = federation.round().unwrap();
     let (second, _) = federation.round().unwrap();
     assert!(first.asked == 120 && first.late > 30);
@@ -149,11 +149,12 @@ fn cohorts_are_drawn_by_weight() {
     let devices = Population::of(&histories).devices;
     let weights: Vec<f64> = devices.iter().map(|&device| histories.of(device as usize).len() as f64).collect();
     let mut uniform = world(Cohort::Count(12)).federation(7);
-    let mut weighted = world(Cohort::Count(12)).federation(7).with_weights(&weights).unwrap();
+    let mut weighted = World { weights: Some(weights.clone()), ..world(Cohort::Count(12)) }.federation(7);
     let rows = |federation: &mut Federation| (0..20).map(|_| federation.round().unwrap().0.rows).sum::<u64>();
     // Longer histories, more different rows in four triples.
     assert!(rows(&mut weighted) > rows(&mut uniform));
-    let wrong = world(Cohort::One).federation(7).with_weights(&weights[1..]).err().unwrap().to_string();
+    let few = World { weights: Some(weights[1..].to_vec()), ..world(Cohort::One) };
+    let wrong = few.weighted_federation(7).err().unwrap().to_string();
     assert_eq!(wrong, "119 weights for 120 devices");
     let mut rng = Rng::new(1);
     let mut selector = CohortSelector::new(devices.clone()).weighted(&weights).unwrap();

@@ -184,7 +184,7 @@ fn the_sum_diverges_in_large_cohorts_and_damped_strategies_do_not() {
     let mut federation = crowd(Box::new(Sum { learning_rate: 0.5 })).federation(1);
     let error = (0..30).find_map(|_| federation.epoch().err()).expect("divergence is seen");
     assert!(matches!(error, FederationError::Diverged { .. }), "{error}");
-    assert!(federation.advice().contains("learning_rate below 0.5 or strategy = adaptive"));
+    assert!(federation.coordinator().advice().contains("learning_rate below 0.5 or strategy = adaptive"));
     let stable: [Box<dyn Strategy>; 2] = [
         Box::new(DampedSum { learning_rate: 0.5, devices: 10.0 }),
         strategy::build(AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: 0.2 })),

@@ -25,7 +25,7 @@ fn problem() -> Histories {
 }
 
 fn build(name: &str, given: &[(&str, Value)]) -> Box<dyn Recommender> {
-    let model = central::MODELS.iter().find(|model| model.name == name).expect("a model of the registry").model();
+    let model = central::MODELS.iter().find(|model| model.info.name == name).expect("a model of the registry").model();
     let settings = model.settings(given.iter().cloned()).expect("settings of the model");
     model.build(&settings)
 }

@@ -11,7 +11,7 @@
 //! use sottovoce_models::{Fit, Quiet, central};
 //!
 //! let histories = Histories::from_lists(&[vec![0, 1], vec![1, 2], vec![1]], 3)?;
-//! let mostpop = central::MODELS.iter().find(|model| model.name == "mostpop").unwrap().model();
+//! let mostpop = central::MODELS.iter().find(|model| model.info.name == "mostpop").unwrap().model();
 //! let mut recommender = mostpop.build(&mostpop.settings([])?);
 //! recommender.fit(&histories, &mut Fit::new(1, &mut Quiet))?;
 //! let mut scores = [0.0; 3];

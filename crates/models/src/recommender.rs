@@ -1,5 +1,6 @@
 //! What every recommender can do, whichever way it learns.
 
+use serde::Serialize;
 use sottovoce_core::{Catalog, Histories, Names};
 use std::io::{self, Read, Write};
 use thiserror::Error;
@@ -164,13 +165,6 @@ impl<'a> Fit<'a> {
         self.catalog = catalog;
         self
     }
-
-    /// Counts an epoch that is over, of so many triples, and asks whether to go on.
-    pub(crate) fn after_epoch(&mut self, summary: &mut Summary, triples: u64, progress: &Progress<'_>) -> Flow {
-        summary.epochs = progress.epoch;
-        summary.triples += triples;
-        self.watch.after_epoch(progress)
-    }
 }
 
 /// What a training run did.
@@ -191,7 +185,7 @@ pub struct Summary {
 }
 
 /// What a training spent of differential privacy.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Privacy {
     /// Epsilon, by tight accounts.
     pub epsilon: f64,
@@ -199,7 +193,7 @@ pub struct Privacy {
     pub epsilon_rdp: f64,
     /// Delta.
     pub delta: f64,
-    /// Rounds that were accounted for.
+    /// Rounds that were accounted for: all, or with local noise those of the device that took part most often.
     pub rounds: u64,
     /// Where noise was added: `central`, `local`, `distributed` or `sgd`.
     pub placement: &'static str,
@@ -208,15 +202,20 @@ pub struct Privacy {
     /// What it hides: `a person`, which is a whole history, or `an interaction`.
     pub hides: &'static str,
     /// Its standard deviation, or the scale of Laplace noise, in clips.
+    #[serde(rename = "noise_multiplier")]
     pub multiplier: f64,
     /// The clip in the end.
     pub clip: Option<f32>,
+    /// The epsilon past which training does not go, if there is one.
+    #[serde(skip)]
+    pub budget: Option<f64>,
     /// Why training ended before its last epoch, if the budget ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
 
 /// Who took part in a federated training, over all rounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Turnout {
     /// Rounds.
     pub rounds: u64,
@@ -231,6 +230,7 @@ pub struct Turnout {
     /// Updates that came in time.
     pub received: u64,
     /// Virtual seconds that training took.
+    #[serde(rename = "virtual_seconds")]
     pub seconds: f64,
 }
 

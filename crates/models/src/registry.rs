@@ -1,5 +1,6 @@
 //! Models by name. The list of all of them is in `sottovoce-federation`, which can train all of them.
 
+pub use crate::federated::ModelInfo;
 use crate::settings::{Setting, Settings, Value, nearest};
 use crate::{ModelError, Recommender};
 use std::sync::Arc;
@@ -7,14 +8,8 @@ use std::sync::Arc;
 /// A centralised model: an entry of [`central::MODELS`](crate::central::MODELS).
 #[derive(Clone, Copy)]
 pub struct CentralModel {
-    /// The name in files and on the command line.
-    pub name: &'static str,
-    /// The name in tables.
-    pub title: &'static str,
-    /// One sentence: what it does.
-    pub summary: &'static str,
-    /// Where it is defined, as people cite it.
-    pub paper: &'static str,
+    /// Name, title, summary, paper.
+    pub info: ModelInfo,
     /// Its settings.
     pub schema: fn() -> Vec<Setting>,
     /// Builds it from checked settings.
@@ -24,8 +19,7 @@ pub struct CentralModel {
 impl CentralModel {
     /// As any model.
     pub fn model(&self) -> Model {
-        let Self { name, title, summary, paper, schema, build } = *self;
-        Model { name, title, summary, paper, schema: schema(), build: Arc::new(build) }
+        Model::new(self.info, (self.schema)(), self.build)
     }
 }
 
@@ -50,7 +44,7 @@ pub struct Model {
 impl Model {
     /// One that is built by a function of its settings.
     pub fn new(
-        [name, title, summary, paper]: [&'static str; 4],
+        ModelInfo { name, title, summary, paper }: ModelInfo,
         schema: Vec<Setting>,
         build: impl Fn(&Settings) -> Box<dyn Recommender> + Send + Sync + 'static,
     ) -> Self {

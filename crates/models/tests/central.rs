@@ -4,7 +4,7 @@ use sottovoce_core::Histories;
 use sottovoce_models::{Fit, Quiet, Recommender, central};
 
 fn build(name: &str) -> Box<dyn Recommender> {
-    let model = central::MODELS.iter().find(|model| model.name == name).unwrap().model();
+    let model = central::MODELS.iter().find(|model| model.info.name == name).unwrap().model();
     model.build(&model.settings([]).unwrap())
 }
 

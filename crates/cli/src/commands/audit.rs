@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
     }
     let model = registry::find(args.model.as_deref().unwrap_or_default())?;
     if !registry::is_federated(model.name) {
-        return Err(Usage(AuditError::Model { model: model.name.to_owned() }.to_string()).into());
+        return Err(Usage(AuditError::Model(model.name.to_owned()).to_string()).into());
     }
     let given = |key: Option<(&str, &Value)>| {
         let settings = args.settings.given().filter(|(each, _)| key.is_none_or(|(key, _)| key != *each));

@@ -21,7 +21,7 @@ use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluatio
 use sottovoce_federation::{HistoryFile, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Settings};
-use sottovoce_models::{Flow, Summary};
+use sottovoce_models::{Flow, Privacy, Summary, Turnout};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -86,8 +86,8 @@ impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
             curve: &[],
             bytes: Bytes { down: summary.traffic.down, up: summary.traffic.up },
             vectors: None,
-            turnout: Turnout::of(&summary.turnout),
-            privacy: summary.privacy.as_ref().map(Privacy::of),
+            turnout: Some(summary.turnout).filter(|turnout| turnout.rounds > 0),
+            privacy: summary.privacy.clone(),
             seconds,
             peak_rss_bytes: measure::peak_rss_bytes(),
         }
@@ -116,90 +116,38 @@ pub(super) struct Bytes {
     pub(super) up: u64,
 }
 
-#[derive(Serialize)]
-struct Turnout {
-    rounds: u64,
-    asked: u64,
-    unavailable: u64,
-    dropped: u64,
-    late: u64,
-    received: u64,
-    virtual_seconds: f64,
-}
-
-impl Turnout {
-    fn of(turnout: &sottovoce_models::Turnout) -> Option<Self> {
-        let sottovoce_models::Turnout { rounds, asked, unavailable, dropped, late, received, seconds } = *turnout;
-        let shown = Self { rounds, asked, unavailable, dropped, late, received, virtual_seconds: seconds };
-        (rounds > 0).then_some(shown)
-    }
-
-    fn describe(&self) -> String {
-        let [rounds, asked, received] = [self.rounds, self.asked, self.received].map(output::grouped);
-        let hours = self.virtual_seconds / 3600.0;
-        let mut text = format!(
-            "{rounds} rounds in {hours:.1} simulated hours: {asked} devices selected, {received} updates received"
-        );
-        for (what, devices) in [("late", self.late), ("lost", self.dropped), ("devices unavailable", self.unavailable)]
-        {
-            if devices > 0 {
-                text.push_str(&format!(", {} {what}", output::grouped(devices)));
-            }
-        }
-        text
-    }
-}
-
-/// Differential privacy.
-#[derive(Serialize)]
-struct Privacy {
-    epsilon: f64,
-    epsilon_rdp: f64,
-    delta: f64,
-    rounds: u64,
-    placement: &'static str,
-    shape: &'static str,
-    hides: &'static str,
-    noise_multiplier: f64,
-    clip: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ended: Option<String>,
-}
-
-impl Privacy {
-    fn of(spent: &sottovoce_models::Privacy) -> Self {
-        Self {
-            epsilon: spent.epsilon,
-            epsilon_rdp: spent.epsilon_rdp,
-            delta: spent.delta,
-            rounds: spent.rounds,
-            placement: spent.placement,
-            shape: spent.shape,
-            hides: spent.hides,
-            noise_multiplier: spent.multiplier,
-            clip: spent.clip,
-            ended: spent.ended.clone(),
+fn describe_turnout(turnout: &Turnout) -> String {
+    let [rounds, asked, received] = [turnout.rounds, turnout.asked, turnout.received].map(output::grouped);
+    let hours = turnout.seconds / 3600.0;
+    let mut text =
+        format!("{rounds} rounds in {hours:.1} simulated hours: {asked} devices selected, {received} updates received");
+    for (what, devices) in
+        [("late", turnout.late), ("lost", turnout.dropped), ("devices unavailable", turnout.unavailable)]
+    {
+        if devices > 0 {
+            text.push_str(&format!(", {} {what}", output::grouped(devices)));
         }
     }
+    text
+}
 
-    fn describe(&self) -> String {
-        let mut text = format!(
-            "epsilon {:.3} at delta {:e} for {} ({} {} noise with multiplier {}, clipping norm {}, {} rounds; {:.3} by RDP accounting)",
-            self.epsilon,
-            self.delta,
-            self.hides,
-            self.placement,
-            self.shape,
-            (self.noise_multiplier * 1000.0).round() / 1000.0,
-            self.clip.map_or_else(|| "none".to_owned(), |clip| format!("{clip:.3}")),
-            output::grouped(self.rounds),
-            self.epsilon_rdp,
-        );
-        if let Some(ended) = &self.ended {
-            text.push_str(&format!("\ntraining ended early: {ended}"));
-        }
-        text
+fn describe_privacy(privacy: &Privacy) -> String {
+    let mut text = format!(
+        "epsilon {:.3} at delta {:e} for {} ({} {} noise with multiplier {}, clipping norm {}, {} rounds; {:.3} by RDP accounting)",
+        privacy.epsilon,
+        privacy.delta,
+        privacy.hides,
+        privacy.placement,
+        privacy.shape,
+        (privacy.multiplier * 1000.0).round() / 1000.0,
+        privacy.clip.map_or_else(|| "none".to_owned(), |clip| format!("{clip:.3}")),
+        output::grouped(privacy.rounds),
+        privacy.epsilon_rdp,
+    );
+    if let Some(ended) = &privacy.ended {
+        text.push_str(&format!("\ntraining ended early: {ended}"));
     }
+    text
 }
 
 #[derive(Serialize)]
@@ -436,9 +384,9 @@ fn show(args: &Train, model: &Model, outcome: &DataSetOutcome<'_>) -> Result<()>
 /// Participation and differential privacy of a federated model.
 fn show_federated<D, S>(outcome: &Outcome<'_, D, S>) -> Result<()> {
     if let Some(turnout) = &outcome.turnout {
-        output::print_line(&turnout.describe())?;
+        output::print_line(&describe_turnout(turnout))?;
     }
-    outcome.privacy.as_ref().map_or(Ok(()), |privacy| output::print_line(&privacy.describe()))
+    outcome.privacy.as_ref().map_or(Ok(()), |privacy| output::print_line(&describe_privacy(privacy)))
 }
 
 fn show_written(args: &Train) -> Result<()> {

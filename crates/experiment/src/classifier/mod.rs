@@ -21,14 +21,14 @@ use images::PreparedImages;
 use rayon::prelude::*;
 use sottovoce_core::Rng;
 use sottovoce_federation::{
-    Cohort, CriteriaScore, Disclosure, Federation, FederationError, Population, RobustAggregator, Schedule, Setup,
-    SimulatedDevices, SimulatedFigures, Weighting,
+    Cohort, Coordinator, CriteriaScore, Disclosure, Federation, FederationError, Population, RobustAggregator,
+    Schedule, SimulatedDevices, SimulatedFigures, Weighting,
 };
 use sottovoce_models::classifier::{Classifier, ClassifierServer, Criterion, Network, TrainConfig};
 use sottovoce_models::federated::{DynClient, Mean, MeanOver};
 use sottovoce_models::{ClientModel, Flow, Milestone, ServerModel, criteria};
 use sottovoce_neural::{Arithmetic, NeuralError};
-use sottovoce_protocol::{CriterionRequest, ModelSpec, Policy, ValueEncoding};
+use sottovoce_protocol::{CriterionRequest, ModelSpec, Policy, TermsDraft};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
@@ -187,21 +187,20 @@ impl Run<'_> {
             let name = criterion.asked_as();
             CriterionRequest { name: name.to_owned(), purpose: criteria::purpose(name).to_owned() }
         };
-        let population = Population::of(&clients.train);
-        let setup = Setup {
-            strategy: Box::new(Mean { learning_rate: 1.0, over: MeanOver::All }),
-            schedule: Schedule { cohort: Cohort::Fraction(task.client_fraction), triples: 1, rounds: 1 },
-            population,
-            start,
+        let strategy = Box::new(Mean { learning_rate: 1.0, over: MeanOver::All });
+        let schedule = Schedule { cohort: Cohort::Fraction(task.client_fraction), triples: 1, rounds: 1 };
+        let terms = TermsDraft {
             model: ModelSpec { name: "classifier".to_owned(), ..ModelSpec::default() },
-            values: ValueEncoding::F32,
-            samples: false,
             criteria: order.iter().map(asked).collect(),
-            baseline_loss: sottovoce_core::math::ln(self.data.images.classes() as f64),
+            ..TermsDraft::default()
         };
         let weighting = Weighting::Criteria { score: CriteriaScore::Prioritised, count: order.len() };
         let aggregation = sottovoce_federation::Aggregation::new(RobustAggregator::None, weighting)?;
-        Ok(Federation::new(devices, setup, rng.stream("rounds", 0)).with_aggregation(aggregation))
+        let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng.stream("rounds", 0))
+            .with_aggregation(aggregation);
+        coordinator.ask_among(Population::of(&clients.train).devices);
+        let baseline_loss = sottovoce_core::math::ln(self.data.images.classes() as f64);
+        Ok(Federation::new(devices, coordinator, schedule, baseline_loss))
     }
 
     /// What runs on devices.

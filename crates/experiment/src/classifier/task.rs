@@ -3,6 +3,7 @@
 use crate::file::did_you_mean;
 use serde::{Serialize, Serializer};
 use sottovoce_models::classifier::{Architecture, Criterion};
+use sottovoce_models::settings::Choice as _;
 use std::fmt;
 use std::str::FromStr;
 
@@ -83,9 +84,8 @@ impl FromStr for Aggregation {
         for name in text.split('>').map(str::trim) {
             let lower = name.to_lowercase();
             let criterion = Criterion::named(&lower).ok_or_else(|| {
-                let known: Vec<&str> = Criterion::NAMES.iter().map(|(name, _)| *name).collect();
-                let hint = did_you_mean(&lower, &known);
-                format!("there is no criterion `{name}`{hint}; there are: {}", known.join(", "))
+                let hint = did_you_mean(&lower, Criterion::NAMES);
+                format!("there is no criterion `{name}`{hint}; there are: {}", Criterion::NAMES.join(", "))
             })?;
             if criteria.contains(&criterion) {
                 return Err(format!("{name} appears twice"));

@@ -12,7 +12,7 @@ use sottovoce_experiment::outcome::{Cost, CurvePoint, DataCard, Outcome, Summary
 use sottovoce_experiment::plan::{RecommenderTraining, Training, Trial};
 use sottovoce_experiment::results::Results;
 use sottovoce_models::Recommender;
-use sottovoce_models::registry::Model;
+use sottovoce_models::registry::{Model, ModelInfo};
 use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{choices, config};
 use std::collections::BTreeMap;
@@ -57,8 +57,8 @@ fn never_built(_: &Settings) -> Box<dyn Recommender> {
 /// A model with settings of every kind, and one with none.
 static TOYS: LazyLock<Vec<Model>> = LazyLock::new(|| {
     vec![
-        Model::new(["mostpop", "MostPop", "", ""], Vec::new(), never_built),
-        Model::new(["factors", "Factors", "", ""], FactorsConfig::default().schema(), never_built),
+        Model::new(ModelInfo::new("mostpop", "MostPop"), Vec::new(), never_built),
+        Model::new(ModelInfo::new("factors", "Factors"), FactorsConfig::default().schema(), never_built),
     ]
 });
 

@@ -119,10 +119,9 @@ impl AggregationConfig {
             return Ok(Vec::new());
         }
         let names: Vec<&str> = list(&self.criteria).collect();
-        let wrong = |expected: &str| FederationError::Setting {
-            key: "criteria",
-            found: self.criteria.clone(),
-            expected: format!("{expected}, because weighting = {}", self.weighting.name()),
+        let wrong = |expected: &str| {
+            let expected = format!("{expected}, because weighting = {}", self.weighting.name());
+            FederationError::setting("criteria", &self.criteria, expected)
         };
         if names.is_empty() || names.contains(&"") {
             return Err(wrong("names with commas between them, the most important first"));
@@ -140,10 +139,9 @@ impl AggregationConfig {
             let all = weights.iter().all(|weight| (0.0..=1e6).contains(weight));
             all && weights.len() == count && weights.iter().any(|&weight| weight > 0.0)
         };
-        weights.filter(fits).ok_or_else(|| FederationError::Setting {
-            key: "criteria_weights",
-            found: self.criteria_weights.clone(),
-            expected: format!("{count} numbers of at least 0 with commas between them, not all 0"),
+        weights.filter(fits).ok_or_else(|| {
+            let expected = format!("{count} numbers of at least 0 with commas between them, not all 0");
+            FederationError::setting("criteria_weights", &self.criteria_weights, expected)
         })
     }
 }

@@ -26,24 +26,19 @@ pub struct Aggregation {
     quantized_sum: Option<Arc<QuantizedSumConfig>>,
 }
 
-/// A guard and a weighting that do not go together.
+/// A guard and a weighting that do not go together, or not with protected updates; each by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "robust_aggregation = {robust} counts all updates equally: it does not go with weighting = {weighting}, only with equal"
-)]
-pub struct AggregationError {
-    robust: &'static str,
-    weighting: &'static str,
-}
-
-/// A guard or a weighting for updates that are protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "protected updates are added as they are: robust_aggregation = {robust} and weighting = {weighting} would have to look at each; take robust_aggregation = none and weighting = equal"
-)]
-pub struct ProtectedAggregationError {
-    robust: &'static str,
-    weighting: &'static str,
+pub enum AggregationError {
+    /// The guard does not know weights.
+    #[error(
+        "robust_aggregation = {0} counts all updates equally: it does not go with weighting = {1}, only with equal"
+    )]
+    Unweighted(&'static str, &'static str),
+    /// Updates are protected.
+    #[error(
+        "protected updates are added as they are: robust_aggregation = {0} and weighting = {1} would have to look at each; take robust_aggregation = none and weighting = equal"
+    )]
+    Protected(&'static str, &'static str),
 }
 
 impl Aggregation {
@@ -53,7 +48,7 @@ impl Aggregation {
     /// If the guard does not know weights: a median, a trimmed mean, Krum.
     pub fn new(robust: RobustAggregator, weighting: Weighting) -> Result<Self, AggregationError> {
         if weighting != Weighting::Equal && (robust.buffers_rows() || robust.buffers_updates()) {
-            return Err(AggregationError { robust: robust.name(), weighting: weighting.name() });
+            return Err(AggregationError::Unweighted(robust.name(), weighting.name()));
         }
         Ok(Self { robust, weighting, quantized_sum: None })
     }
@@ -62,9 +57,9 @@ impl Aggregation {
     ///
     /// # Errors
     /// If they are to be guarded or weighed.
-    pub(crate) fn protected(self, protected: Arc<QuantizedSumConfig>) -> Result<Self, ProtectedAggregationError> {
+    pub(crate) fn protected(self, protected: Arc<QuantizedSumConfig>) -> Result<Self, AggregationError> {
         if self.robust != RobustAggregator::None || self.weighting != Weighting::Equal {
-            return Err(ProtectedAggregationError { robust: self.robust.name(), weighting: self.weighting.name() });
+            return Err(AggregationError::Protected(self.robust.name(), self.weighting.name()));
         }
         Ok(Self { quantized_sum: Some(protected), ..self })
     }

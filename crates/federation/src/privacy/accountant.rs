@@ -8,43 +8,6 @@ use sottovoce_privacy::dp::accountant::{Accountant, Budget, Round};
 use sottovoce_privacy::{Noise, NoiseDistribution, Placement};
 use std::io::{self, Read, Write};
 
-/// What was spent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PrivacySpent {
-    /// Epsilon by the tight accountant.
-    pub epsilon: f64,
-    /// Epsilon by Rényi differential privacy: a little more.
-    pub epsilon_rdp: f64,
-    /// Delta.
-    pub delta: f64,
-    /// Rounds that count: all, or with local noise those of the device that took part most often.
-    pub rounds: u64,
-    /// Where noise is added.
-    pub placement: Placement,
-    /// How it is distributed.
-    pub shape: NoiseDistribution,
-    /// Its standard deviation, or the scale of Laplace noise, in clips.
-    pub multiplier: f64,
-    /// The bound past which training does not go, if there is one.
-    pub budget: Option<f64>,
-    /// The clip as it is now.
-    pub clip: Option<f32>,
-}
-
-impl PrivacySpent {
-    /// What it is about: a whole history, or one interaction.
-    pub fn hides(&self) -> &'static str {
-        if self.placement == Placement::Sgd { "an interaction" } else { "a person" }
-    }
-
-    /// For a summary; `ended` says why training ended early.
-    pub(crate) fn summary(&self, ended: Option<String>) -> Privacy {
-        let PrivacySpent { epsilon, epsilon_rdp, delta, rounds, multiplier, clip, .. } = *self;
-        let (hides, placement, shape) = (self.hides(), self.placement.name(), self.shape.name());
-        Privacy { epsilon, epsilon_rdp, delta, rounds, placement, shape, hides, multiplier, clip, ended }
-    }
-}
-
 /// A round in which everybody takes part with this chance.
 pub(super) fn each_by_chance(noise: &Noise, rate: f64) -> Round {
     let multiplier = noise.multiplier;
@@ -144,20 +107,23 @@ impl PrivacyAccountant {
     }
 
     /// What was spent so far.
-    pub(crate) fn spent(&self) -> PrivacySpent {
+    pub(crate) fn spent(&self) -> Privacy {
         // Only a delta out of range is refused, and that was looked at.
         let found = self.accountant.epsilon(self.delta);
         let (epsilon, epsilon_rdp) = found.map_or((f64::INFINITY, f64::INFINITY), |found| (found.tight, found.rdp));
-        PrivacySpent {
+        let Noise { placement, distribution, multiplier, .. } = self.noise;
+        Privacy {
             epsilon,
             epsilon_rdp,
             delta: self.delta,
             rounds: self.accountant.rounds(),
-            placement: self.noise.placement,
-            shape: self.noise.distribution,
-            multiplier: self.noise.multiplier,
-            budget: self.budget.map(|budget| budget.epsilon),
+            placement: placement.name(),
+            shape: distribution.name(),
+            hides: if placement == Placement::Sgd { "an interaction" } else { "a person" },
+            multiplier,
             clip: None,
+            budget: self.budget.map(|budget| budget.epsilon),
+            ended: None,
         }
     }
 

@@ -15,21 +15,6 @@ use sottovoce_privacy::{
 /// The least noise that there are accountant for, in clips.
 const MIN_NOISE: f64 = 0.05;
 
-/// What protection needs to know of a training.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TrainingPlan {
-    /// Updates that a round expects.
-    pub(crate) expected: usize,
-    /// Devices that a round asks.
-    pub(crate) asked: usize,
-    /// Devices that may be asked.
-    pub(crate) population: usize,
-    /// Rounds.
-    pub(crate) rounds: u64,
-    /// Whether all devices are as likely to be asked.
-    pub(crate) uniform: bool,
-}
-
 choices! {
     /// Where noise is added.
     #[derive(Default)]
@@ -158,37 +143,32 @@ impl PrivacySettings {
         self.noise == NoiseKind::None && self.seal == SealKind::None && !self.anonymous
     }
 
-    /// The server's part in a training; `None` if nothing protects updates. `key` is the digest of the key that devices
+    /// The server's part in a training of so many rounds, each of which expects so many updates and asks so many devices
+    /// of a population, `uniform` if all are as likely to be asked; `None` if nothing protects updates. `key` is the digest of the key that devices
     /// share, where updates are encrypted.
     ///
     /// # Errors
     /// If the layers do not go together.
     pub(crate) fn engine(
         &self,
-        training: &TrainingPlan,
+        (expected, asked, population): (usize, usize, usize),
+        (rounds, uniform): (u64, bool),
         key: Option<&str>,
         generator: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
         if self.seal_identities && self.seal != SealKind::Secagg {
-            return Err(FederationError::Setting {
-                key: "seal_identities",
-                found: format!("true with seal = {}", self.seal.name()),
-                expected: "seal = secagg: only its keys are signed".to_owned(),
-            });
+            let found = format!("true with seal = {}", self.seal.name());
+            return Err(FederationError::setting("seal_identities", found, "seal = secagg: only its keys are signed"));
         }
-        let &TrainingPlan { expected, asked, uniform, .. } = training;
         if self.is_none() {
             return Ok(None);
         }
         if let Some(wrong) = key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit()))) {
-            return Err(FederationError::Setting {
-                key: "seal_key_digest",
-                found: wrong.to_owned(),
-                expected: "64 hexadecimal digits, as `federation key` prints them".to_owned(),
-            });
+            let expected = "64 hexadecimal digits, as `federation key` prints them";
+            return Err(FederationError::setting("seal_key_digest", wrong, expected));
         }
         self.check_shape()?;
-        let multiplier = self.noise_multiplier(training)?;
+        let multiplier = self.noise_multiplier((expected, population), rounds, uniform)?;
         let adaptive = self.adaptive(multiplier, expected)?;
         let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
         protection.check()?;
@@ -216,21 +196,19 @@ impl PrivacySettings {
         if !(self.noise_shape == NoiseShape::Laplace && self.fixed_cohorts() && self.noise == NoiseKind::Central) {
             return Ok(());
         }
-        Err(FederationError::Setting {
-            key: "noise_shape",
-            found: "laplace with sampling = fixed".to_owned(),
-            expected: "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size"
-                .to_owned(),
-        })
+        let expected = "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size";
+        Err(FederationError::setting("noise_shape", "laplace with sampling = fixed", expected))
     }
 
     /// How much noise there is: what was set, or what the budget needs for all rounds.
-    fn noise_multiplier(&self, training: &TrainingPlan) -> Result<f64, FederationError> {
-        let wrong = |expected: &str| FederationError::Setting {
-            key: "noise_multiplier",
-            found: self.noise_multiplier.to_string(),
-            expected: expected.to_owned(),
-        };
+    fn noise_multiplier(
+        &self,
+        (expected, population): (usize, usize),
+        rounds: u64,
+        uniform: bool,
+    ) -> Result<f64, FederationError> {
+        let wrong =
+            |expected: &str| FederationError::setting("noise_multiplier", self.noise_multiplier.to_string(), expected);
         let Some(placement) = self.placement().filter(|_| self.noise_multiplier < MIN_NOISE) else {
             return Ok(self.noise_multiplier);
         };
@@ -240,7 +218,6 @@ impl PrivacySettings {
         let Some(epsilon) = self.epsilon else {
             return Err(wrong("at least 0.05; 0, which is what the budget needs, goes with epsilon"));
         };
-        let &TrainingPlan { expected, population, rounds, uniform, .. } = training;
         let everybody = expected >= population;
         let rate = match placement {
             _ if self.fixed_cohorts() && placement.protects_sums() && !everybody => {
@@ -262,11 +239,7 @@ impl PrivacySettings {
     /// How the clip follows the lengths of updates, if it does.
     fn adaptive(&self, multiplier: f64, expected: usize) -> Result<Option<AdaptiveClip>, FederationError> {
         let Some(quantile) = self.clip_quantile else { return Ok(None) };
-        let wrong = |expected: &str| FederationError::Setting {
-            key: "clip_quantile",
-            found: quantile.to_string(),
-            expected: expected.to_owned(),
-        };
+        let wrong = |expected: &str| FederationError::setting("clip_quantile", quantile.to_string(), expected);
         let (Some(clip), Some(placement)) = (self.clip(), self.placement()) else {
             return Err(wrong(
                 "0, or a clip to begin with and noise: what updates say of their lengths is hidden in it",

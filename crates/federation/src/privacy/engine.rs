@@ -1,11 +1,12 @@
 //! The server's part of with_privacy updates.
 
 use super::QuantizedSumConfig;
-use super::accountant::{PrivacyAccountant, PrivacySpent};
+use super::accountant::PrivacyAccountant;
 use crate::state::unfit;
 use crate::{Aggregate, FederationError};
 use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
+use sottovoce_models::Privacy;
 use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::tokens::{BlindedElement, Token};
 use sottovoce_privacy::{PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng};
@@ -161,10 +162,10 @@ impl PrivacyEngine {
     }
 
     /// What was spent so far.
-    pub fn spent(&self) -> Option<PrivacySpent> {
+    pub fn spent(&self) -> Option<Privacy> {
         let clip = self.config.quantization.and_then(|integers| integers.clip);
         let each = self.config.per_example().map(|each| each.clip);
-        self.accountant.as_ref().map(|accountant| PrivacySpent { clip: each.or(clip), ..accountant.spent() })
+        self.accountant.as_ref().map(|accountant| Privacy { clip: each.or(clip), ..accountant.spent() })
     }
 
     pub(crate) fn accountant(&self) -> Option<&PrivacyAccountant> {

@@ -9,7 +9,6 @@ mod config;
 mod engine;
 mod quantized_sum;
 
-pub use accountant::PrivacySpent;
-pub(crate) use config::{PrivacySettings, TrainingPlan};
+pub(crate) use config::PrivacySettings;
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};

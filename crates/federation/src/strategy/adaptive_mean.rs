@@ -14,8 +14,9 @@
 
 use super::Strategy;
 use super::mean::mean_share;
+use super::moments::Moments;
 use crate::Aggregate;
-use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
+use crate::state::{put_u64s, take_numbers, unfit};
 use sottovoce_models::federated::{AdaptiveMeanSettings, SecondMoment};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
@@ -25,26 +26,19 @@ use std::io::{self, Read, Write};
 pub struct AdaptiveMean {
     settings: AdaptiveMeanSettings,
     /// By table: m and v.
-    memory: Vec<Vec<[f32; 2]>>,
+    memory: Moments,
 }
 
 impl AdaptiveMean {
     /// Before the first round.
     pub fn new(settings: AdaptiveMeanSettings) -> Self {
-        Self { settings, memory: Vec::new() }
-    }
-
-    fn grow(&mut self, shared: &Parameters) {
-        if self.memory.is_empty() {
-            let start = [0.0, self.settings.tau * self.settings.tau];
-            self.memory = shared.tables().iter().map(|table| vec![start; table.shape().values()]).collect();
-        }
+        Self { settings, memory: Moments::default() }
     }
 }
 
 impl Strategy for AdaptiveMean {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
-        self.grow(shared);
+        self.memory.grow(shared, [0.0, self.settings.tau * self.settings.tau]);
         let AdaptiveMeanSettings { second_moment, over, learning_rate: rate, beta1, beta2, tau } = self.settings;
         let accumulated = |v: f32, square: f32| match second_moment {
             SecondMoment::Adagrad => v + square,
@@ -53,7 +47,7 @@ impl Strategy for AdaptiveMean {
             SecondMoment::Yogi if v < square => v + (1.0 - beta2) * square,
             SecondMoment::Yogi => v,
         };
-        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.memory) {
+        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.memory.0) {
             let cols = table.shape().cols as usize;
             for (row, _, sum) in sums.rows() {
                 let share = mean_share(over, round, sums, row);
@@ -76,8 +70,8 @@ impl Strategy for AdaptiveMean {
     }
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
-        put_u64s(out, &[self.memory.len() as u64])?;
-        self.memory.iter().try_for_each(|means| put_f32s(out, means.as_flattened()))
+        put_u64s(out, &[self.memory.0.len() as u64])?;
+        self.memory.save(out)
     }
 
     fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
@@ -85,11 +79,7 @@ impl Strategy for AdaptiveMean {
         if tables != 0 && tables != shared.tables().len() as u64 {
             return Err(unfit(format!("means of {tables} tables, where there are {}", shared.tables().len())));
         }
-        self.memory.clear();
-        if tables > 0 {
-            self.grow(shared);
-        }
-        self.memory.iter_mut().try_for_each(|means| take_f32s(from, means.as_flattened_mut()))
+        self.memory.restore(tables > 0, shared, from)
     }
 }
 

@@ -7,8 +7,9 @@
 //! ```
 
 use super::Strategy;
+use super::moments::Moments;
 use crate::Aggregate;
-use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
+use crate::state::{put_u64s, take_numbers, unfit};
 use sottovoce_models::federated::{AdamSettings, Sgd};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
@@ -41,7 +42,7 @@ pub struct Adam {
     /// Rounds absorbed.
     steps: i32,
     /// By table: the means of the gradient and of its square, without the factors -2 and 4.
-    means: Vec<Vec<[f32; 2]>>,
+    means: Moments,
 }
 
 /// Keeps the division from zero (the paper's epsilon).
@@ -50,25 +51,19 @@ const LEAST: f32 = 1e-8;
 impl Adam {
     /// Before the first round.
     pub fn new(settings: AdamSettings) -> Self {
-        Self { settings, steps: 0, means: Vec::new() }
-    }
-
-    fn grow(&mut self, shared: &Parameters) {
-        if self.means.is_empty() {
-            self.means = shared.tables().iter().map(|table| vec![[0.0; 2]; table.shape().values()]).collect();
-        }
+        Self { settings, steps: 0, means: Moments::default() }
     }
 }
 
 impl Strategy for Adam {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
-        self.grow(shared);
+        self.means.grow(shared, [0.0; 2]);
         self.steps = self.steps.saturating_add(1);
         let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } = self.settings;
         let back = pull * round.updates as f32;
         // What the means lack because they began at zero.
         let (first, second) = (1.0 - momentum.powi(self.steps), 1.0 - memory.powi(self.steps));
-        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.means) {
+        for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.means.0) {
             let cols = table.shape().cols as usize;
             for (row, _, sum) in sums.rows() {
                 let means = &mut means[row * cols..][..cols];
@@ -88,17 +83,13 @@ impl Strategy for Adam {
 
     fn save(&self, out: &mut dyn Write) -> io::Result<()> {
         put_u64s(out, &[self.steps as u64])?;
-        self.means.iter().try_for_each(|means| put_f32s(out, means.as_flattened()))
+        self.means.save(out)
     }
 
     fn restore(&mut self, shared: &Parameters, from: &mut dyn Read) -> io::Result<()> {
         let [steps] = take_numbers(from)?;
         self.steps = i32::try_from(steps).map_err(|_| unfit(format!("{steps} steps of Adam")))?;
-        self.means.clear();
-        if self.steps > 0 {
-            self.grow(shared);
-        }
-        self.means.iter_mut().try_for_each(|means| take_f32s(from, means.as_flattened_mut()))
+        self.means.restore(self.steps > 0, shared, from)
     }
 }
 

@@ -4,6 +4,7 @@ mod adaptive;
 mod adaptive_mean;
 mod gradient;
 mod mean;
+mod moments;
 mod rows;
 
 pub use adaptive::AdaptiveSumStrategy;

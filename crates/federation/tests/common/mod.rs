@@ -10,7 +10,7 @@ use sottovoce_models::federated::fpl::{Client, Regularisation, Server};
 use sottovoce_models::federated::{DynClient, Sum};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, ModelError, Negatives, Quiet, Recommender, ServerModel, Summary, TensorData};
-use sottovoce_protocol::{DisclosureMode, FederationId, ModelSpec, Policy, ValueEncoding};
+use sottovoce_protocol::{DisclosureMode, FederationId, ModelSpec, Policy, TermsDraft, ValueEncoding};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -116,6 +116,8 @@ pub(crate) struct World {
     pub(crate) learning_rate: f32,
     pub(crate) profile: DeviceProfile,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    pub(crate) rules: RoundRules,
+    pub(crate) weights: Option<Vec<f64>>,
 }
 
 impl Default for World {
@@ -132,12 +134,19 @@ impl Default for World {
             learning_rate: 0.02,
             profile: DeviceProfile::default(),
             recorder: None,
+            rules: RoundRules::default(),
+            weights: None,
         }
     }
 }
 
 impl World {
     pub(crate) fn federation(self, seed: u64) -> Federation {
+        self.weighted_federation(seed).unwrap()
+    }
+
+    /// Fails if the weights do not fit.
+    pub(crate) fn weighted_federation(self, seed: u64) -> Result<Federation, FederationError> {
         let rng = Rng::new(seed);
         let population = Population::of(&self.histories);
         let schedule = (self.schedule)(&population);
@@ -157,18 +166,16 @@ impl World {
             .with_delivery(self.delivery)
             .with_device_profile(self.profile)
             .with_recorder(self.recorder);
-        let setup = Setup {
-            strategy: self.strategy,
-            schedule,
-            population,
-            start,
-            model: spec(),
-            values: self.values,
-            samples: false,
-            criteria: Vec::new(),
-            baseline_loss: 0.69,
-        };
-        Federation::new(devices, setup, rng).with_downloads(self.downloads).unwrap()
+        let terms = TermsDraft { model: spec(), values: self.values, ..TermsDraft::default() };
+        let mut coordinator = Coordinator::new(self.strategy, start, terms, schedule.cohort, rng)
+            .with_rules(self.rules)
+            .with_downloads(self.downloads)
+            .unwrap();
+        coordinator.ask_among(population.devices);
+        if let Some(weights) = &self.weights {
+            coordinator = coordinator.with_weights(weights)?;
+        }
+        Ok(Federation::new(devices, coordinator, schedule, 0.69))
     }
 }
 

@@ -21,7 +21,7 @@ use super::epochs::{EpochStats, run_epochs};
 use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS, with_stride};
 use super::negative_sampler::NegativeSampler;
 use crate::loss::Loss;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, config};
 use sottovoce_core::{Histories, Rng, SimdKernel, math, simd_dispatch};
@@ -29,10 +29,9 @@ use wide::f32x4;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: BprMfConfig::NAME,
-    title: "BPR-MF",
-    summary: "Matrix factorisation that ranks what a user has above what they do not have",
-    paper: "Rendle, Freudenthaler, Gantner, Schmidt-Thieme: BPR: Bayesian Personalized Ranking from Implicit Feedback. UAI 2009",
+    info: ModelInfo::new(BprMfConfig::NAME, "BPR-MF")
+        .summary("Matrix factorisation that ranks what a user has above what they do not have")
+        .paper("Rendle, Freudenthaler, Gantner, Schmidt-Thieme: BPR: Bayesian Personalized Ranking from Implicit Feedback. UAI 2009"),
     schema: || BprMfConfig::default().schema(),
     build: |settings| Box::new(FactorModel::new(BprMfConfig::read(settings))),
 };
@@ -63,10 +62,8 @@ config! {
 impl BprMfConfig {
     /// What to change when training diverges.
     fn advice(&self) -> String {
-        format!(
-            "parameters are no longer finite; take a learning_rate below {} or more regularisation",
-            self.learning_rate
-        )
+        let rate = self.learning_rate;
+        format!("parameters are no longer finite; take a learning_rate below {rate} or more regularisation")
     }
 }
 
@@ -78,14 +75,10 @@ impl Factorisation for BprMfConfig {
         (self.factors, self.init_deviation)
     }
 
-    fn train(
-        model: &mut FactorModel<Self>,
-        histories: &Histories,
-        fit: &mut Fit<'_>,
-        rng: &Rng,
-    ) -> Result<Summary, ModelError> {
-        let sampler = NegativeSampler::new(histories);
-        let mut order = EpochOrder::new(histories, &sampler, &mut rng.stream("order", 0));
+    fn train(model: &mut FactorModel<Self>, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let rng = Self::rng(fit);
+        let sampler = NegativeSampler::new(train);
+        let mut order = EpochOrder::new(train, &sampler, &mut rng.stream("order", 0));
         let trainer = Trainer { sampler: &sampler, step: Step::new(&model.config) };
         let (epochs, advice) = (model.config.epochs, model.config.advice());
         run_epochs(model, epochs, fit, &advice, |model, epoch| {

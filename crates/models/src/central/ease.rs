@@ -9,7 +9,7 @@
 //! The inverse is dense: items x items doubles, and the weights as many floats.
 
 use super::matrix_inverse::SymmetricMatrix;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config, stored};
 use rayon::prelude::*;
@@ -20,10 +20,9 @@ const MAX_ITEMS: usize = 30_000;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "ease",
-    title: "EASE",
-    summary: "Every item as a weighted sum of all others, in closed form",
-    paper: "Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019",
+    info: ModelInfo::new("ease", "EASE")
+        .summary("Every item as a weighted sum of all others, in closed form")
+        .paper("Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019"),
     schema: || EaseConfig::default().schema(),
     build: |settings| Box::new(Ease { config: EaseConfig::read(settings), ..Ease::default() }),
 };

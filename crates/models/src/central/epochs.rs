@@ -3,13 +3,13 @@
 use crate::{Fit, Flow, ModelError, Progress, Recommender, Summary};
 
 /// The outcome of one epoch.
-pub(super) struct EpochStats {
+pub(crate) struct EpochStats {
     /// Triples or interactions trained on.
-    pub(super) triples: usize,
+    pub(crate) triples: usize,
     /// Mean loss, if the model computes one.
-    pub(super) loss: Option<f64>,
+    pub(crate) loss: Option<f64>,
     /// Whether all parameters are finite.
-    pub(super) finite: bool,
+    pub(crate) finite: bool,
 }
 
 /// Trains until the last epoch or until `fit` stops it.
@@ -17,7 +17,7 @@ pub(super) struct EpochStats {
 /// # Errors
 /// Those of `run_epoch`, which takes the number of the epoch from 1; and, with this advice, if loss or parameters are
 /// no longer finite.
-pub(super) fn run_epochs<M: Recommender>(
+pub(crate) fn run_epochs<M: Recommender>(
     model: &mut M,
     epochs: usize,
     fit: &mut Fit<'_>,
@@ -30,8 +30,9 @@ pub(super) fn run_epochs<M: Recommender>(
         if !finite || loss.is_some_and(|loss| !loss.is_finite()) {
             return Err(ModelError::Diverged { epoch, advice: advice.to_owned() });
         }
-        let progress = Progress { epoch, epochs, loss, model: &*model };
-        if fit.after_epoch(&mut summary, triples as u64, &progress) == Flow::Stop {
+        summary.epochs = epoch;
+        summary.triples += triples as u64;
+        if fit.watch.after_epoch(&Progress { epoch, epochs, loss, model: &*model }) == Flow::Stop {
             break;
         }
     }

@@ -199,12 +199,12 @@ pub(super) trait Factorisation: Config {
     fn init(&self) -> (usize, f64);
 
     /// Trains the initial factors of `model`.
-    fn train(
-        model: &mut FactorModel<Self>,
-        histories: &Histories,
-        fit: &mut Fit<'_>,
-        rng: &Rng,
-    ) -> Result<Summary, ModelError>;
+    fn train(model: &mut FactorModel<Self>, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError>;
+
+    /// The model's random stream.
+    fn rng(fit: &Fit<'_>) -> Rng {
+        Rng::new(fit.seed).stream(Self::NAME, 0)
+    }
 }
 
 /// A matrix factorisation with these settings.
@@ -222,13 +222,12 @@ impl<C> FactorModel<C> {
 
 impl<C: Factorisation> Recommender for FactorModel<C> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let rng = Rng::new(fit.seed).stream(C::NAME, 0);
         let (width, deviation) = self.config.init();
-        self.factors = Factors::normal(train, width, deviation as f32, &rng);
+        self.factors = Factors::normal(train, width, deviation as f32, &C::rng(fit));
         if C::BIAS {
             self.factors.bias = vec![0.0; train.catalog_size()];
         }
-        C::train(self, train, fit, &rng)
+        C::train(self, train, fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {

@@ -18,26 +18,25 @@
 
 use super::epochs::{EpochStats, run_epochs};
 use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS, Table, with_stride};
-use super::least_squares::{self, Normal, Solver};
-use crate::registry::CentralModel;
+use super::least_squares::{self, Normal};
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, choices, config};
 use rayon::prelude::*;
-use sottovoce_core::{Histories, Rng, math};
+use sottovoce_core::{Histories, math};
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: IalsConfig::NAME,
-    title: "iALS",
-    summary: "Matrix factorisation of the whole matrix by weighted least squares",
-    paper: "Hu, Koren, Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008",
+    info: ModelInfo::new(IalsConfig::NAME, "iALS")
+        .summary("Matrix factorisation of the whole matrix by weighted least squares")
+        .paper("Hu, Koren, Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008"),
     schema: || IalsConfig::default().schema(),
     build: |settings| Box::new(FactorModel::new(IalsConfig::read(settings))),
 };
 
 choices! {
     /// How least-squares problems are solved.
-    enum SolverKind {
+    enum Solver {
         /// Exactly.
         Cholesky => "cholesky",
         /// By conjugate gradients.
@@ -60,7 +59,7 @@ config! {
         /// How much more long histories are regularised
         frequency_exponent: f64 = 0.0, in 0.0..=1.0;
         /// Exact, or a few steps of conjugate gradients
-        solver: SolverKind = SolverKind::Cholesky;
+        solver: Solver = Solver::Cholesky;
         /// Steps of conjugate gradients, from the last solution
         cg_steps: usize = 3, in 1..=100;
         /// Standard deviation of initial vectors
@@ -87,12 +86,9 @@ impl IalsConfig {
         let other = other.padded::<N>();
         let gram = least_squares::gram(other);
         let normal = Normal::new(&gram, other, self.alpha as f32, self.factors);
-        let solver = match self.solver {
-            SolverKind::Cholesky => Solver::Cholesky,
-            SolverKind::ConjugateGradient => Solver::ConjugateGradient { steps: self.cg_steps },
-        };
+        let cg_steps = Some(self.cg_steps).filter(|_| self.solver == Solver::ConjugateGradient);
         let solve = |matrix: &mut Vec<[f32; N]>, (row, solution): (usize, &mut [f32; N])| {
-            normal.solve(solver, rows.of(row), penalties[row], matrix, solution);
+            normal.solve(cg_steps, rows.of(row), penalties[row], matrix, solution);
         };
         of.padded_mut::<N>().par_iter_mut().enumerate().with_min_len(16).for_each_init(|| vec![[0.0; N]; N], solve);
     }
@@ -106,13 +102,8 @@ impl Factorisation for IalsConfig {
         (self.factors, self.init_deviation)
     }
 
-    fn train(
-        model: &mut FactorModel<Self>,
-        histories: &Histories,
-        fit: &mut Fit<'_>,
-        _: &Rng,
-    ) -> Result<Summary, ModelError> {
-        let by_user = histories.deduplicated();
+    fn train(model: &mut FactorModel<Self>, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let by_user = train.deduplicated();
         let by_item = by_user.transposed();
         let IalsConfig { iterations, regularisation, .. } = model.config;
         let [user_penalties, item_penalties] = [&by_user, &by_item].map(|rows| model.config.penalties(rows));

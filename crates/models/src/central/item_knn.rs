@@ -7,17 +7,16 @@
 //! ```
 
 use super::neighbours::{NeighbourConfig, Neighbours};
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "item-knn",
-    title: "Item-kNN",
-    summary: "Items that the same users have as those of the user's history",
-    paper: "Deshpande, Karypis: Item-based Top-N Recommendation Algorithms. ACM TOIS 22(1), 2004",
+    info: ModelInfo::new("item-knn", "Item-kNN")
+        .summary("Items that the same users have as those of the user's history")
+        .paper("Deshpande, Karypis: Item-based Top-N Recommendation Algorithms. ACM TOIS 22(1), 2004"),
     // Chosen on a validation set of MovieLens 1M and 100K, where cosine and Jaccard came out alike. 800 neighbours were
     // better still on 1M (nDCG@10 .137 to .130), at twice the memory.
     schema: || NeighbourConfig { k: 400, shrinkage: 0.0, ..NeighbourConfig::default() }.schema(),

@@ -17,7 +17,7 @@ use super::epochs::{EpochStats, run_epochs};
 use super::negative_sampler::NegativeSampler;
 use super::tf_idf::TfIdf;
 use crate::loss::Loss;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config, features, stored};
 use sottovoce_core::{Catalog, Facts, Histories, Rng, math};
@@ -25,10 +25,9 @@ use std::sync::Arc;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "kahfm",
-    title: "kaHFM",
-    summary: "Factorisation whose factors are the items' features, initialised by TF-IDF and trained by BPR",
-    paper: "Anelli, Di Noia, Di Sciascio, Ragone, Trotta: How to Make Latent Factors Interpretable by Feeding Factorization Machines with Knowledge Graphs. ISWC 2019",
+    info: ModelInfo::new("kahfm", "kaHFM")
+        .summary("Factorisation whose factors are the items' features, initialised by TF-IDF and trained by BPR")
+        .paper("Anelli, Di Noia, Di Sciascio, Ragone, Trotta: How to Make Latent Factors Interpretable by Feeding Factorization Machines with Knowledge Graphs. ISWC 2019"),
     schema: || KaHfmConfig::default().schema(),
     build: |settings| Box::new(KaHfm { config: KaHfmConfig::read(settings), ..KaHfm::default() }),
 };
@@ -119,9 +118,9 @@ impl KaHfm {
 
 impl Recommender for KaHfm {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.facts = Arc::clone(features::of_catalog(MODEL.name, fit.catalog)?);
+        self.facts = Arc::clone(features::of_catalog(MODEL.info.name, fit.catalog)?);
         self.init(train)?;
-        let rng = Rng::new(fit.seed).stream(MODEL.name, 0);
+        let rng = Rng::new(fit.seed).stream(MODEL.info.name, 0);
         let sampler = NegativeSampler::new(train);
         let mut order = EpochOrder::new(train, &sampler, &mut rng.stream("order", 0));
         let mut negatives = Vec::new();
@@ -148,7 +147,7 @@ impl Recommender for KaHfm {
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
-        self.facts = Arc::clone(features::of_catalog(MODEL.name, Some(catalog))?);
+        self.facts = Arc::clone(features::of_catalog(MODEL.info.name, Some(catalog))?);
         Ok(())
     }
 

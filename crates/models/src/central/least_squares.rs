@@ -2,19 +2,6 @@
 
 use rayon::prelude::*;
 
-/// How a linear system is solved.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Solver {
-    /// Exactly.
-    Cholesky,
-    /// A few steps from the last solution (Takacs, Pilaszy, Tikk: Applications of the conjugate gradient method for
-    /// implicit feedback collaborative filtering, RecSys 2011), which is cheaper with many factors.
-    ConjugateGradient {
-        /// Steps per solution.
-        steps: usize,
-    },
-}
-
 /// Rows that one task of [`gram`] sums; fixed, so that sums do not depend on the number of threads.
 const GRAM_ROWS: usize = 512;
 
@@ -76,10 +63,12 @@ impl<'a, const N: usize> Normal<'a, N> {
         Self { gram, other, alpha, width }
     }
 
-    /// Solves for a row that has these columns, from the last solution in `solution`; `matrix` is scratch of N rows.
+    /// Solves for a row that has these columns; `matrix` is scratch of N rows. Exactly, or by so many steps of conjugate
+    /// gradients from the last solution in `solution` (Takacs, Pilaszy, Tikk: Applications of the conjugate gradient
+    /// method for implicit feedback collaborative filtering, RecSys 2011), which is cheaper with many factors.
     pub(crate) fn solve(
         &self,
-        solver: Solver,
+        cg_steps: Option<usize>,
         columns: &[u32],
         penalty: f32,
         matrix: &mut [[f32; N]],
@@ -89,9 +78,9 @@ impl<'a, const N: usize> Normal<'a, N> {
             solution.fill(0.0);
             return;
         }
-        match solver {
-            Solver::Cholesky => self.cholesky(columns, penalty, matrix, solution),
-            Solver::ConjugateGradient { steps } => self.conjugate_gradient(columns, penalty, steps, solution),
+        match cg_steps {
+            None => self.cholesky(columns, penalty, matrix, solution),
+            Some(steps) => self.conjugate_gradient(columns, penalty, steps, solution),
         }
     }
 
@@ -271,13 +260,13 @@ mod tests {
             let gram = gram(&other);
             let (normal, mut matrix) = (Normal::new(&gram, &other, alpha, width), [[0.0; 8]; 8]);
             // Conjugate gradients converge in as many steps as there are unknowns, up to rounding.
-            for solver in [Solver::Cholesky, Solver::ConjugateGradient { steps: 40 }] {
+            for cg_steps in [None, Some(40)] {
                 let mut solution = [0.0; 8];
                 solution[0] = 0.3;
-                normal.solve(solver, &columns, penalty, &mut matrix, &mut solution);
+                normal.solve(cg_steps, &columns, penalty, &mut matrix, &mut solution);
                 for f in 0..8 {
                     let exact = exact.get(f).copied().unwrap_or(0.0);
-                    prop_assert!((f64::from(solution[f]) - exact).abs() < 2e-3, "{:?} {:?} {:?}", solver, solution, exact);
+                    prop_assert!((f64::from(solution[f]) - exact).abs() < 2e-3, "{:?} {:?} {:?}", cg_steps, solution, exact);
                 }
             }
         }
@@ -289,9 +278,9 @@ mod tests {
         let gram = gram(&other);
         let (normal, mut matrix) = (Normal::new(&gram, &other, 1.0, 4), [[0.0; 4]; 4]);
         let mut solution = [0.7; 4];
-        normal.solve(Solver::Cholesky, &[], 1.0, &mut matrix, &mut solution);
+        normal.solve(None, &[], 1.0, &mut matrix, &mut solution);
         assert_eq!(solution, [0.0; 4]);
-        normal.solve(Solver::Cholesky, &[0, 1], 0.0, &mut matrix, &mut solution);
+        normal.solve(None, &[0, 1], 0.0, &mut matrix, &mut solution);
         assert!(solution.iter().all(|value| value.is_finite()), "{solution:?}");
     }
 }

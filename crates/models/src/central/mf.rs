@@ -16,17 +16,16 @@ use super::epochs::{EpochStats, run_epochs};
 use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS};
 use super::negative_sampler::NegativeSampler;
 use crate::loss::Loss;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Summary, config};
-use sottovoce_core::{Histories, Rng, math};
+use sottovoce_core::{Histories, math};
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: MfConfig::NAME,
-    title: "MF",
-    summary: "Matrix factorisation that tells interactions from sampled cells (logistic loss)",
-    paper: "Rendle, Krichene, Zhang, Anderson: Neural Collaborative Filtering vs. Matrix Factorization Revisited. RecSys 2020",
+    info: ModelInfo::new(MfConfig::NAME, "MF")
+        .summary("Matrix factorisation that tells interactions from sampled cells (logistic loss)")
+        .paper("Rendle, Krichene, Zhang, Anderson: Neural Collaborative Filtering vs. Matrix Factorization Revisited. RecSys 2020"),
     schema: || MfConfig::default().schema(),
     build: |settings| Box::new(FactorModel::new(MfConfig::read(settings))),
 };
@@ -85,16 +84,12 @@ impl Factorisation for MfConfig {
         (self.factors, self.init_deviation)
     }
 
-    fn train(
-        model: &mut FactorModel<Self>,
-        histories: &Histories,
-        fit: &mut Fit<'_>,
-        rng: &Rng,
-    ) -> Result<Summary, ModelError> {
+    fn train(model: &mut FactorModel<Self>, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
+        let rng = Self::rng(fit);
         let MfConfig { epochs, negatives, learning_rate, .. } = model.config;
-        let mut biases = TrainingBiases { global: 0.0, users: vec![0.0; histories.users()] };
-        let sampler = NegativeSampler::new(histories);
-        let mut order = EpochOrder::new(histories, &sampler, &mut rng.stream("order", 0));
+        let mut biases = TrainingBiases { global: 0.0, users: vec![0.0; train.users()] };
+        let sampler = NegativeSampler::new(train);
+        let mut order = EpochOrder::new(train, &sampler, &mut rng.stream("order", 0));
         let advice = format!("take a learning_rate below {learning_rate}");
         run_epochs(model, epochs, fit, &advice, |model, epoch| {
             let mut loss = Loss::new();
@@ -103,7 +98,7 @@ impl Factorisation for MfConfig {
                     let user = positive.user as usize;
                     model.step(&mut biases, user, positive.item as usize, true, &mut loss);
                     for _ in 0..negatives {
-                        let item = rng.index(histories.catalog_size());
+                        let item = rng.index(train.catalog_size());
                         model.step(&mut biases, user, item, false, &mut loss);
                     }
                 }

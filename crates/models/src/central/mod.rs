@@ -4,12 +4,12 @@
 //! latent factors, and the models that consist of them), `epochs` (the loop over epochs), `epoch_order` (the order of
 //! interactions in an epoch), `negative_sampler` (items that a user does not have), `neighbours` (the most similar rows
 //! of a sparse matrix), `least_squares` and `matrix_inverse` (small and large linear systems), `tf_idf` (weights of
-//! features), `layout_tensors` (storing neural networks).
+//! features), `layout_tensors` (storing neural networks), `micro_batches` (parallel parts of their batches).
 
 mod bpr_mf;
 mod ease;
 mod epoch_order;
-mod epochs;
+pub(crate) mod epochs;
 pub(crate) mod factors;
 mod ials;
 mod item_knn;
@@ -18,6 +18,7 @@ mod layout_tensors;
 pub(crate) mod least_squares;
 mod matrix_inverse;
 mod mf;
+mod micro_batches;
 mod mostpop;
 mod multivae;
 mod ncf;

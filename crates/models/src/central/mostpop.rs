@@ -2,16 +2,15 @@
 //!
 //! score(u, i) = number of interactions with i in the training set.
 
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, stored};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "mostpop",
-    title: "MostPop",
-    summary: "The items with the most interactions, the same for everyone",
-    paper: "none",
+    info: ModelInfo::new("mostpop", "MostPop")
+        .summary("The items with the most interactions, the same for everyone")
+        .paper("none"),
     schema: Vec::new,
     build: |_| Box::new(MostPop::default()),
 };

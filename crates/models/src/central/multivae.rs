@@ -14,7 +14,8 @@
 
 use super::epochs::{EpochStats, run_epochs};
 use super::layout_tensors::{read_tensors, to_tensors};
-use crate::registry::CentralModel;
+use super::micro_batches::{MICRO_BATCHES, Worker, add_and_clear, workers};
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
 use rayon::prelude::*;
@@ -24,10 +25,9 @@ use sottovoce_neural::{Activation, Adam, Arena, Arithmetic, Layout, Linear, Neur
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "multivae",
-    title: "MultiVAE",
-    summary: "A variational autoencoder of histories with a multinomial likelihood",
-    paper: "Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018",
+    info: ModelInfo::new("multivae", "MultiVAE")
+        .summary("A variational autoencoder of histories with a multinomial likelihood")
+        .paper("Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018"),
     schema: || MultiVaeConfig::default().schema(),
     build: |settings| Box::new(MultiVae { config: MultiVaeConfig::read(settings), ..MultiVae::default() }),
 };
@@ -54,7 +54,7 @@ config! {
     }
 }
 
-/// Micro-batches of a batch, and shards of the parameters when a step is made.
+/// Shards of the parameters when a step is made.
 const SHARDS: usize = 4;
 
 #[derive(Default)]
@@ -260,14 +260,7 @@ impl MicroBatch {
     }
 }
 
-/// Working memory for one micro-batch.
-struct Worker {
-    samples: MicroBatch,
-    gradients: Vec<f32>,
-    arena: Arena<f32>,
-}
-
-impl Worker {
+impl Worker<MicroBatch> {
     fn backpropagate(
         &mut self,
         network: &Network,
@@ -276,7 +269,7 @@ impl Worker {
         dropout: f64,
         beta: f64,
     ) -> Result<f64, NeuralError> {
-        let size = batch.users.len().div_ceil(SHARDS);
+        let size = batch.users.len().div_ceil(MICRO_BATCHES);
         let users = batch.users.chunks(size).nth(number).unwrap_or(&[]);
         if users.is_empty() {
             return Ok(0.0);
@@ -291,7 +284,7 @@ impl Worker {
 /// The state of training.
 struct Training {
     config: MultiVaeConfig,
-    workers: Vec<Worker>,
+    workers: Vec<Worker<MicroBatch>>,
     /// One for each shard of the parameters, so that all threads take part in a step.
     optimisers: Vec<Adam<f32>>,
     shard: usize,
@@ -300,16 +293,12 @@ struct Training {
 
 impl Training {
     fn new(network: &Network, config: &MultiVaeConfig) -> Result<Self, NeuralError> {
-        let space = network.space(config.batch.div_ceil(SHARDS));
-        let worker = |_| {
-            let (samples, gradients) = (MicroBatch::default(), network.layout.zeros());
-            Ok(Worker { samples, gradients, arena: Arena::new(space, 0)? })
-        };
+        let space = network.space(config.batch.div_ceil(MICRO_BATCHES));
         let shard = network.parameters.len().div_ceil(SHARDS);
         let shards = network.parameters.chunks(shard);
         Ok(Self {
             config: config.clone(),
-            workers: (0..SHARDS).map(worker).collect::<Result<_, NeuralError>>()?,
+            workers: workers(&network.layout, space)?,
             optimisers: shards.map(|shard| Adam::new(config.learning_rate, shard.len())).collect(),
             shard,
             steps: 0,
@@ -346,13 +335,6 @@ impl Training {
             }
             adam.step(parameters, sum)
         })
-    }
-}
-
-fn add_and_clear(sum: &mut [f32], other: &mut [f32]) {
-    for (sum, other) in sum.iter_mut().zip(other) {
-        *sum += *other;
-        *other = 0.0;
     }
 }
 

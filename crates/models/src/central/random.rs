@@ -3,16 +3,13 @@
 //! score(u, i) is uniform in [0, 1), a function of (seed, u, i): any user can be scored alone, with the same result
 //! each time.
 
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::{Fit, ModelError, Recommender, Summary, Tensor, stored};
 use sottovoce_core::{Histories, Rng};
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "random",
-    title: "Random",
-    summary: "Random scores, which every model should beat",
-    paper: "none",
+    info: ModelInfo::new("random", "Random").summary("Random scores, which every model should beat").paper("none"),
     schema: Vec::new,
     build: |_| Box::new(Random::default()),
 };

@@ -8,17 +8,16 @@
 //! ```
 
 use super::neighbours::{NeighbourConfig, Neighbours};
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "user-knn",
-    title: "User-kNN",
-    summary: "What the users with the most similar histories have",
-    paper: "Resnick, Iacovou, Suchak, Bergstrom, Riedl: GroupLens: An Open Architecture for Collaborative Filtering of Netnews. CSCW 1994",
+    info: ModelInfo::new("user-knn", "User-kNN")
+        .summary("What the users with the most similar histories have")
+        .paper("Resnick, Iacovou, Suchak, Bergstrom, Riedl: GroupLens: An Open Architecture for Collaborative Filtering of Netnews. CSCW 1994"),
     // The best of five pairs for MovieLens 1M and 100K together, on a validation set.
     schema: || NeighbourConfig { k: 100, shrinkage: 20.0, ..NeighbourConfig::default() }.schema(),
     build: |settings| Box::new(UserKnn { config: NeighbourConfig::read(settings), ..UserKnn::default() }),

@@ -7,17 +7,16 @@
 //! score(u, i) = cosine of the two. Items that share no feature with a user's score 0.
 
 use super::tf_idf::TfIdf;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, features, stored};
 use sottovoce_core::{Catalog, Facts, Histories, math};
 use std::sync::Arc;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
-    name: "vsm",
-    title: "VSM",
-    summary: "Items whose features, weighted by TF-IDF, are similar to those of the user's items",
-    paper: "Di Noia, Mirizzi, Ostuni, Romito, Zanker: Linked Open Data to Support Content-Based Recommender Systems. I-SEMANTICS 2012",
+    info: ModelInfo::new("vsm", "VSM")
+        .summary("Items whose features, weighted by TF-IDF, are similar to those of the user's items")
+        .paper("Di Noia, Mirizzi, Ostuni, Romito, Zanker: Linked Open Data to Support Content-Based Recommender Systems. I-SEMANTICS 2012"),
     schema: Vec::new,
     build: |_| Box::new(Vsm::default()),
 };
@@ -44,7 +43,7 @@ impl Vsm {
 
 impl Recommender for Vsm {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let facts = Arc::clone(features::of_catalog(MODEL.name, fit.catalog)?);
+        let facts = Arc::clone(features::of_catalog(MODEL.info.name, fit.catalog)?);
         *self = Self { weights: TfIdf::of(&facts), facts, train: train.deduplicated() };
         Ok(Summary::default())
     }
@@ -65,7 +64,7 @@ impl Recommender for Vsm {
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
-        self.facts = Arc::clone(features::of_catalog(MODEL.name, Some(catalog))?);
+        self.facts = Arc::clone(features::of_catalog(MODEL.info.name, Some(catalog))?);
         Ok(())
     }
 

@@ -1,43 +1,26 @@
 //! What a device can say of itself, for a server that weighs updates by it (the thesis, sec. 5.5).
 
-use crate::criteria;
+use crate::{choices, criteria};
 use sottovoce_core::Images;
 
-/// A property of a device, its images or what it learnt. A server divides values by their sum over the cohort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Criterion {
-    /// DS: the number of images.
-    Samples,
-    /// LD: the number of classes among them.
-    Labels,
-    /// MW: how near the local model stayed to the shared one, 1 / sqrt(|theta - theta_u| + 1).
-    Closeness,
-    /// CB: images of the rarest class over images of the commonest, over all classes of the input.
-    Balance,
-    /// IS: the share of sharp images.
-    Sharpness,
+choices! {
+    /// A property of a device, its images or what it learnt, by the thesis's name in lower case. A server divides
+    /// values by their sum over the cohort.
+    pub enum Criterion {
+        /// DS: the number of images.
+        Samples => "ds",
+        /// LD: the number of classes among them.
+        Labels => "ld",
+        /// MW: how near the local model stayed to the shared one, 1 / sqrt(|theta - theta_u| + 1).
+        Closeness => "mw",
+        /// CB: images of the rarest class over images of the commonest, over all classes of the input.
+        Balance => "cb",
+        /// IS: the share of sharp images.
+        Sharpness => "is",
+    }
 }
 
 impl Criterion {
-    /// The thesis's names in lower case.
-    pub const NAMES: &'static [(&'static str, Criterion)] = &[
-        ("ds", Self::Samples),
-        ("ld", Self::Labels),
-        ("mw", Self::Closeness),
-        ("cb", Self::Balance),
-        ("is", Self::Sharpness),
-    ];
-
-    /// By the thesis's name in lower case.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, criterion)| *criterion)
-    }
-
-    /// The thesis's name in lower case.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, criterion)| *criterion == self).map_or("", |(name, _)| name)
-    }
-
     /// The name under which rounds ask for it.
     pub fn asked_as(self) -> &'static str {
         match self {
@@ -76,6 +59,7 @@ impl Criterion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Choice;
 
     #[test]
     fn values_are_as_defined() {
@@ -87,7 +71,6 @@ mod tests {
         assert_eq!([of("cb", &own), of("is", &own)], [Some(1.0 / 3.0), Some(0.75)]);
         let some = [of("cb", &[0, 1]), of("ld", &[0, 1]), of("is", &[1, 4])];
         assert_eq!(some, [Some(0.0), Some(1.0), Some(0.0)]);
-        assert!(Criterion::NAMES.iter().all(|(name, criterion)| criterion.name() == *name));
         assert!(Criterion::named("DS").is_none() && Criterion::named("").is_none());
     }
 }

@@ -18,96 +18,57 @@ pub struct Scratch(Box<dyn Any + Send + Sync>);
 /// What some client computed from a shared model.
 pub struct Prepared(Box<dyn Any + Send + Sync>);
 
+/// [`ClientModel`] without its types. [`Scratch`] and [`Prepared`] must come from the same client, or one of the same
+/// model; training panics if they are another model's.
+pub type AnyClient = dyn ClientModel<Scratch = Scratch, Prepared = Prepared>;
+
 /// The client's half of any model: an [`AnyClient`].
 #[derive(Clone)]
-pub struct DynClient(Arc<dyn AnyClient>);
+pub struct DynClient(Arc<AnyClient>);
 
 impl DynClient {
     /// Of any client.
     pub fn new(client: impl ClientModel) -> Self {
-        Self(Arc::new(client))
+        Self(Arc::new(Erased(client)))
     }
 }
 
 impl Deref for DynClient {
-    type Target = dyn AnyClient;
+    type Target = AnyClient;
 
-    fn deref(&self) -> &Self::Target {
+    fn deref(&self) -> &AnyClient {
         &*self.0
     }
 }
 
-/// [`ClientModel`] without its types. [`Scratch`] and [`Prepared`] must come from the same client, or one of the same
-/// model; training panics if they are another model's.
-pub trait AnyClient: Send + Sync {
-    /// See [`ClientModel::prepare`].
-    fn prepare(&self, shared: &Parameters) -> Prepared;
-
-    /// See [`ClientModel::scratch`].
-    fn scratch(&self, items: usize) -> Scratch;
-
-    /// See [`ClientModel::private_values`].
-    fn private_values(&self) -> usize;
-
-    /// See [`ClientModel::init_private`].
-    fn init_private(&self, private: &mut [f32], rng: &mut Rng);
-
-    /// See [`ClientModel::train`].
-    ///
-    /// # Errors
-    /// As there.
-    fn train(
-        &self,
-        input: TrainInput<'_, Prepared>,
-        scratch: &mut Scratch,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> TrainResult;
-
-    /// See [`ClientModel::supports_dp_sgd`].
-    fn supports_dp_sgd(&self) -> bool;
-
-    /// See [`ClientModel::train_dp_sgd`].
-    ///
-    /// # Errors
-    /// As there.
-    fn train_dp_sgd(
-        &self,
-        input: TrainInput<'_, Prepared>,
-        dp_sgd: &mut DpSgd<'_>,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> TrainResult;
-
-    /// See [`ClientModel::score`].
-    fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]);
-
-    /// See [`ClientModel::explain`].
-    fn explain(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason>;
-}
+/// A client whose types are erased.
+struct Erased<C>(C);
 
 /// Gives what was prepared its type back.
-fn typed<'a, C: ClientModel>(input: TrainInput<'a, Prepared>) -> TrainInput<'a, C::Prepared> {
+fn typed<P: 'static>(input: TrainInput<'_, Prepared>) -> TrainInput<'_, P> {
     let TrainInput { shared, prepared, private, history, hidden } = input;
     let Some(prepared) = prepared.0.downcast_ref() else { panic!("prepared by the client of another model") };
     TrainInput { shared, prepared, private, history, hidden }
 }
 
-impl<C: ClientModel> AnyClient for C {
+impl<C: ClientModel> ClientModel for Erased<C> {
+    type Scratch = Scratch;
+    type Prepared = Prepared;
+
     fn prepare(&self, shared: &Parameters) -> Prepared {
-        Prepared(Box::new(ClientModel::prepare(self, shared)))
+        Prepared(Box::new(self.0.prepare(shared)))
     }
 
     fn scratch(&self, items: usize) -> Scratch {
-        Scratch(Box::new(ClientModel::scratch(self, items)))
+        Scratch(Box::new(self.0.scratch(items)))
     }
 
     fn private_values(&self) -> usize {
-        ClientModel::private_values(self)
+        self.0.private_values()
     }
 
     fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
-        ClientModel::init_private(self, private, rng);
+        self.0.init_private(private, rng);
     }
 
     fn train(
@@ -118,11 +79,11 @@ impl<C: ClientModel> AnyClient for C {
         into: &mut Trained,
     ) -> TrainResult {
         let Some(scratch) = scratch.0.downcast_mut() else { panic!("working memory of another model") };
-        ClientModel::train(self, typed::<C>(input), scratch, rng, into)
+        self.0.train(typed(input), scratch, rng, into)
     }
 
     fn supports_dp_sgd(&self) -> bool {
-        ClientModel::supports_dp_sgd(self)
+        self.0.supports_dp_sgd()
     }
 
     fn train_dp_sgd(
@@ -132,15 +93,15 @@ impl<C: ClientModel> AnyClient for C {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> TrainResult {
-        ClientModel::train_dp_sgd(self, typed::<C>(input), dp_sgd, rng, into)
+        self.0.train_dp_sgd(typed(input), dp_sgd, rng, into)
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]) {
-        ClientModel::score(self, shared, private, history, into);
+        self.0.score(shared, private, history, into);
     }
 
     fn explain(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason> {
-        ClientModel::explain(self, shared, private, history, item)
+        self.0.explain(shared, private, history, item)
     }
 }
 
@@ -295,7 +256,7 @@ pub(super) fn from_terms<M: FederatedModel>(
     let config = M::Config::from_terms(spec)?;
     let features = match features.filter(|facts| features::are_usable(facts)) {
         Some(features) if M::NEEDS_FEATURES => Arc::clone(features),
-        None if M::NEEDS_FEATURES => return Err(TermsError::NoFeatures { model: spec.name.clone() }),
+        None if M::NEEDS_FEATURES => return Err(TermsError::NoFeatures(spec.name.clone())),
         _ => Arc::default(),
     };
     Ok(Box::new(Configured::<M> { config, features }))

@@ -18,6 +18,25 @@ pub struct ModelInfo {
     pub paper: &'static str,
 }
 
+impl ModelInfo {
+    /// A model by its name and its name in tables; a summary and a paper follow.
+    pub const fn new(name: &'static str, title: &'static str) -> Self {
+        Self { name, title, summary: "", paper: "" }
+    }
+
+    /// With one sentence that says what it does.
+    #[must_use]
+    pub const fn summary(self, summary: &'static str) -> Self {
+        Self { summary, ..self }
+    }
+
+    /// With where it is defined, as people cite it.
+    #[must_use]
+    pub const fn paper(self, paper: &'static str) -> Self {
+        Self { paper, ..self }
+    }
+}
+
 /// What the setting `epochs` means for a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epochs {

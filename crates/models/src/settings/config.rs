@@ -2,9 +2,8 @@
 
 use super::terms::{from_terms, to_terms};
 use super::{Domain, Setting, Settings, TermsError, Value};
-use sottovoce_protocol::ModelSpec;
+use sottovoce_protocol::{DisclosureMode, ModelSpec, ValueEncoding};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 
 /// A struct of settings, made by [`config!`](crate::config).
 pub trait Config: Clone + Default + Send + Sync + 'static {
@@ -120,22 +119,6 @@ impl SettingType for String {
     }
 }
 
-impl SettingType for PathBuf {
-    type Range = ();
-
-    fn domain((): ()) -> Domain {
-        Domain::Text
-    }
-
-    fn to_value(&self) -> Value {
-        Value::Word(self.display().to_string())
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Some(value.to_string().into())
-    }
-}
-
 /// 0 stands for `None`.
 impl<T: SettingType + Default + PartialEq> SettingType for Option<T> {
     type Range = T::Range;
@@ -172,6 +155,18 @@ pub trait Choice: Copy + PartialEq + 'static {
         let same = Self::ALL.iter().zip(Self::NAMES).find(|(choice, _)| **choice == self);
         same.map_or("", |(_, name)| *name)
     }
+}
+
+impl Choice for ValueEncoding {
+    const ALL: &'static [Self] = &[Self::F32, Self::F16, Self::I8Row, Self::I8Table];
+    const NAMES: &'static [&'static str] = &["f32", "f16", "i8-row", "i8-table"];
+    const RENAMED: &'static [(&'static str, &'static str)] = &[];
+}
+
+impl Choice for DisclosureMode {
+    const ALL: &'static [Self] = &[Self::Fixed, Self::PerRound];
+    const NAMES: &'static [&'static str] = Self::NAMES;
+    const RENAMED: &'static [(&'static str, &'static str)] = &[("kept", "fixed"), ("each-round", "per-round")];
 }
 
 impl<C: Choice> SettingType for C {
@@ -250,7 +245,7 @@ macro_rules! choices {
 /// field: Type = default, in range => [flags];
 /// ```
 ///
-/// `Type` is `usize`, `f64`, `bool`, `String`, `PathBuf`, an enum made by [`choices!`](crate::choices), or an `Option`
+/// `Type` is `usize`, `f64`, `bool`, `String`, an enum made by [`choices!`](crate::choices), or an `Option`
 /// of a number, of which 0 is `None`. Numbers need a range. Flags: `log` (searches look on a logarithmic scale),
 /// `device` (sent to devices in round terms), `device(range)` (the same, with what a device accepts), `derived`
 /// (computed, users cannot set it), `was("name", ..)` (earlier names). `include field: Type = default;` lines at the

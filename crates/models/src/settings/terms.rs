@@ -16,28 +16,19 @@ pub enum TermsError {
         /// What there is.
         known: String,
     },
-    /// A setting that the model does not have, or that devices have no use for.
-    #[error("{model}: setting {setting:?} is not known")]
-    UnknownSetting {
+    /// A setting that the model does not have, or that devices have no use for; or one that it needs.
+    #[error("{model}: setting {setting:?} is {wrong}")]
+    Setting {
         /// The model.
         model: String,
         /// The setting.
         setting: String,
+        /// What is wrong with it: `not known` or `missing`.
+        wrong: &'static str,
     },
-    /// A setting that the model needs.
-    #[error("{model}: setting {setting:?} is missing")]
-    Missing {
-        /// The model.
-        model: String,
-        /// The setting.
-        setting: &'static str,
-    },
-    /// The model needs item features, and the catalog has none.
-    #[error("{model} {NO_FEATURES}")]
-    NoFeatures {
-        /// The model.
-        model: String,
-    },
+    /// This model needs item features, and the catalog has none.
+    #[error("{0} {NO_FEATURES}")]
+    NoFeatures(String),
     /// A value of the wrong type, or outside what a device accepts.
     #[error("{model}: {setting} = {value:?}: expected {expected}")]
     Value {
@@ -66,10 +57,11 @@ pub(super) fn to_terms(model: &str, schema: &[Setting]) -> ModelSpec {
 /// The values of round terms, over the schema's defaults.
 pub(super) fn from_terms(spec: &ModelSpec, schema: &[Setting]) -> Result<Settings, TermsError> {
     let model = || spec.name.clone();
+    let wrong = |setting: &str, wrong| TermsError::Setting { model: model(), setting: setting.to_owned(), wrong };
     let mut values: BTreeMap<_, _> = schema.iter().map(|s| (s.key, s.default.clone())).collect();
     let sent = || schema.iter().filter_map(|setting| Some((setting.key, setting.on_device.as_ref()?)));
     for (setting, domain) in sent() {
-        let text = spec.settings.get(setting).ok_or_else(|| TermsError::Missing { model: model(), setting })?;
+        let text = spec.settings.get(setting).ok_or_else(|| wrong(setting, "missing"))?;
         let value = parse(domain, text).ok_or_else(|| TermsError::Value {
             model: model(),
             setting,
@@ -80,7 +72,7 @@ pub(super) fn from_terms(spec: &ModelSpec, schema: &[Setting]) -> Result<Setting
     }
     match spec.settings.keys().find(|key| !sent().any(|(known, _)| known == key.as_str())) {
         None => Ok(Settings { values, renamed: Vec::new() }),
-        Some(key) => Err(TermsError::UnknownSetting { model: model(), setting: key.clone() }),
+        Some(key) => Err(wrong(key, "not known")),
     }
 }
 

@@ -6,7 +6,7 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sottovoce_federation::{Coordinator, DownloadMessage, FederationError, PrivacySpent};
+use sottovoce_federation::{Coordinator, DownloadMessage, FederationError};
 use sottovoce_protocol::{ModelVersion, Parameters, codec};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -57,7 +57,7 @@ pub struct Published {
     pub(crate) digest_header: HeaderValue,
     pub(crate) whole: Encoded,
     /// The differential privacy spent.
-    pub(crate) spent: Option<PrivacySpent>,
+    pub(crate) spent: Option<sottovoce_models::Privacy>,
     /// By the version held; `None` if the whole model is shorter.
     differences: Mutex<BTreeMap<u64, Option<Arc<Encoded>>>>,
 }

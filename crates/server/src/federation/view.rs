@@ -4,7 +4,7 @@ use super::Federation;
 use super::hex;
 use crate::storage::{Millis, Status};
 use serde::Serialize;
-use sottovoce_federation::PrivacySpent;
+use sottovoce_models::Privacy;
 
 /// What anybody can see, before enrolling.
 #[derive(Clone, Debug, Serialize)]
@@ -64,15 +64,15 @@ pub struct PrivacyView {
     pub budget: Option<f64>,
 }
 
-impl From<&PrivacySpent> for PrivacyView {
-    fn from(spent: &PrivacySpent) -> Self {
+impl From<&Privacy> for PrivacyView {
+    fn from(spent: &Privacy) -> Self {
         Self {
             epsilon: spent.epsilon,
             delta: spent.delta,
-            hides: spent.hides(),
+            hides: spent.hides,
             rounds: spent.rounds,
-            placement: spent.placement.name(),
-            shape: spent.shape.name(),
+            placement: spent.placement,
+            shape: spent.shape,
             noise_multiplier: spent.multiplier,
             clip: spent.clip,
             budget: spent.budget,

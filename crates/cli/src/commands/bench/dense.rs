@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
 use sottovoce_federation::{
-    Aggregation, Cohort, Disclosure, Federation, Population, RobustAggregator, Schedule, Setup, SimulatedDevices,
+    Aggregation, Cohort, Coordinator, Disclosure, Federation, Population, RobustAggregator, Schedule, SimulatedDevices,
     Weighting,
 };
 use sottovoce_models::federated::{DynClient, Mean, MeanOver};
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
 use sottovoce_neural::losses::bce_with_logits_sparse;
 use sottovoce_neural::{Activation, Arena, Arithmetic, Layout, Linear, NeuralError, Sgd, SparseRows};
-use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding};
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, TermsDraft, Trained, UpdateError};
 use std::time::Instant;
 
 const DEVICES: usize = 100_000;
@@ -128,19 +128,14 @@ fn federation(seed: u64, cohort: usize) -> Result<Federation> {
     let start = Parameters::new(vec![Table::new(shape, values)?])?;
     let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
     let devices = SimulatedDevices::new(DynClient::new(network), histories, start.layout(), disclosure, &rng);
-    let setup = Setup {
-        strategy: Box::new(Mean { learning_rate: 1.0, over: MeanOver::All }),
-        schedule: Schedule { cohort: Cohort::Count(cohort), triples: 1, rounds: 1 },
-        population,
-        start,
-        model: ModelSpec { name: "network".to_owned(), settings: Default::default() },
-        values: ValueEncoding::F32,
-        samples: true,
-        criteria: Vec::new(),
-        baseline_loss: 1.0,
-    };
+    let schedule = Schedule { cohort: Cohort::Count(cohort), triples: 1, rounds: 1 };
+    let model = ModelSpec { name: "network".to_owned(), ..ModelSpec::default() };
+    let terms = TermsDraft { model, samples: true, ..TermsDraft::default() };
+    let strategy = Box::new(Mean { learning_rate: 1.0, over: MeanOver::All });
     let aggregation = Aggregation::new(RobustAggregator::None, Weighting::Samples)?;
-    Ok(Federation::new(devices, setup, rng).with_aggregation(aggregation))
+    let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng).with_aggregation(aggregation);
+    coordinator.ask_among(population.devices);
+    Ok(Federation::new(devices, coordinator, schedule, 1.0))
 }
 
 /// A round of so many devices on so many threads: seconds by the clock, seconds of all cores.

@@ -6,11 +6,11 @@ use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
-use sottovoce_federation::{Cohort, Disclosure, Federation, Population, Schedule, Setup, SimulatedDevices};
+use sottovoce_federation::{Cohort, Coordinator, Disclosure, Federation, Population, Schedule, SimulatedDevices};
 use sottovoce_models::federated::{DynClient, Sum};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
-use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, Trained, UpdateError, ValueEncoding};
+use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, TermsDraft, Trained, UpdateError};
 use std::time::Instant;
 
 /// Epochs of pFPL+; what comes before the first is a small part of them.
@@ -134,16 +134,10 @@ fn trivial_federation(seed: u64) -> Result<Federation> {
     let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
     let devices =
         SimulatedDevices::new(DynClient::new(Trivial { update }), histories, start.layout(), disclosure, &rng);
-    let setup = Setup {
-        strategy: Box::new(Sum { learning_rate: 1.0 }),
-        schedule: Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS },
-        population,
-        start,
-        model: ModelSpec { name: "trivial".to_owned(), settings: Default::default() },
-        values: ValueEncoding::F32,
-        samples: false,
-        criteria: Vec::new(),
-        baseline_loss: 1.0,
-    };
-    Ok(Federation::new(devices, setup, rng))
+    let schedule = Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS };
+    let model = ModelSpec { name: "trivial".to_owned(), ..ModelSpec::default() };
+    let terms = TermsDraft { model, ..TermsDraft::default() };
+    let mut coordinator = Coordinator::new(Box::new(Sum { learning_rate: 1.0 }), start, terms, schedule.cohort, rng);
+    coordinator.ask_among(population.devices);
+    Ok(Federation::new(devices, coordinator, schedule, 1.0))
 }

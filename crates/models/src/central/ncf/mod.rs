@@ -34,7 +34,7 @@ use super::epochs::{EpochStats, run_epochs};
 use super::factors::MAX_FACTORS;
 use super::layout_tensors::{read_tensors, to_tensors};
 use super::negative_sampler::NegativeSampler;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
 use network::Network;
@@ -45,20 +45,18 @@ const PAPER: &str = "He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filter
 
 /// The registry's entry of GMF.
 pub(super) const GMF: CentralModel = CentralModel {
-    name: "gmf",
-    title: "GMF",
-    summary: "Generalised matrix factorisation: a weighted product that tells what a user has from what they do not have",
-    paper: PAPER,
+    info: ModelInfo::new("gmf", "GMF")
+        .summary("Generalised matrix factorisation: a weighted product that tells what a user has from what they do not have")
+        .paper(PAPER),
     schema: || GmfConfig::default().schema(),
     build: |settings| Box::new(Ncf::gmf(GmfConfig::read(settings))),
 };
 
 /// The registry's entry of NeuMF.
 pub(super) const NEUMF: CentralModel = CentralModel {
-    name: "neumf",
-    title: "NeuMF",
-    summary: "GMF joined with a multi-layer perceptron above a second pair of vectors",
-    paper: PAPER,
+    info: ModelInfo::new("neumf", "NeuMF")
+        .summary("GMF joined with a multi-layer perceptron above a second pair of vectors")
+        .paper(PAPER),
     schema: || NeuMfConfig::default().schema(),
     build: |settings| Box::new(Ncf::neumf(NeuMfConfig::read(settings))),
 };
@@ -118,11 +116,11 @@ struct Ncf {
 
 impl Ncf {
     fn gmf(GmfConfig { factors, training }: GmfConfig) -> Self {
-        Self { name: GMF.name, factors, layers: None, training, items: 0, network: None }
+        Self { name: GMF.info.name, factors, layers: None, training, items: 0, network: None }
     }
 
     fn neumf(NeuMfConfig { factors, layers, training }: NeuMfConfig) -> Self {
-        Self { name: NEUMF.name, factors, layers: Some(layers), training, items: 0, network: None }
+        Self { name: NEUMF.info.name, factors, layers: Some(layers), training, items: 0, network: None }
     }
 
     fn data(&self, error: &impl std::fmt::Display) -> ModelError {

@@ -4,25 +4,16 @@ use super::NcfTraining;
 use super::embeddings::EmbeddingsOptimiser;
 use super::network::{MicroBatch, Network, Objective};
 use crate::central::epoch_order::Interaction;
+use crate::central::micro_batches::{MICRO_BATCHES, Worker, add_and_clear, workers};
 use crate::central::negative_sampler::NegativeSampler;
 use rayon::prelude::*;
 use sottovoce_core::Rng;
-use sottovoce_neural::{Adam, Arena, NeuralError};
-
-/// Micro-batches of a batch: a fixed number, added in order, so that results do not depend on threads.
-const MICRO_BATCHES: usize = 4;
+use sottovoce_neural::{Adam, NeuralError};
 
 /// Below this many multiplications a step is faster on one thread.
 const MIN_PARALLEL: usize = 1 << 20;
 
-/// Working memory for one micro-batch.
-pub(super) struct Worker {
-    pub(super) samples: MicroBatch,
-    gradients: Vec<f32>,
-    arena: Arena<f32>,
-}
-
-impl Worker {
+impl Worker<MicroBatch> {
     fn backpropagate(
         &mut self,
         network: &Network,
@@ -67,7 +58,7 @@ impl SampleGenerator<'_> {
 /// The state of training.
 pub(super) struct Training {
     config: NcfTraining,
-    pub(super) workers: Vec<Worker>,
+    pub(super) workers: Vec<Worker<MicroBatch>>,
     users: EmbeddingsOptimiser,
     items: EmbeddingsOptimiser,
     shared: Adam<f32>,
@@ -77,13 +68,9 @@ impl Training {
     pub(super) fn new(network: &Network, config: &NcfTraining) -> Result<Self, NeuralError> {
         let NcfTraining { batch, negatives, learning_rate, .. } = *config;
         let (positives, each) = (batch.div_ceil(MICRO_BATCHES), 1 + negatives);
-        let worker = |_| {
-            let arena = Arena::new(network.space(positives, positives * each), 0)?;
-            Ok(Worker { samples: MicroBatch::default(), gradients: network.layout.zeros(), arena })
-        };
         Ok(Self {
             config: config.clone(),
-            workers: (0..MICRO_BATCHES).map(worker).collect::<Result<_, NeuralError>>()?,
+            workers: workers(&network.layout, network.space(positives, positives * each))?,
             users: EmbeddingsOptimiser::new(&network.users, learning_rate, batch)?,
             items: EmbeddingsOptimiser::new(&network.items, learning_rate, batch * each)?,
             shared: Adam::new(learning_rate, network.shared.len()),
@@ -103,7 +90,7 @@ impl Training {
         let parallel = samples * (network.factors() + network.shared.len()) >= MIN_PARALLEL;
         let size = batch.len().div_ceil(MICRO_BATCHES);
         let shared = &*network;
-        let backpropagate = |(number, worker): (usize, &mut Worker)| {
+        let backpropagate = |(number, worker): (usize, &mut Worker<MicroBatch>)| {
             let positives = batch.chunks(size).nth(number).unwrap_or(&[]);
             let mut rng = rng.stream("part", number as u64);
             worker.backpropagate(shared, generator, positives, &mut rng, objective)
@@ -131,9 +118,7 @@ impl Training {
     fn step_shared(&mut self, network: &mut Network) -> Result<(), NeuralError> {
         let Some((sum, others)) = self.workers.split_first_mut() else { return Ok(()) };
         for other in others {
-            for (sum, value) in sum.gradients.iter_mut().zip(&mut other.gradients) {
-                *sum += std::mem::take(value);
-            }
+            add_and_clear(&mut sum.gradients, &mut other.gradients);
         }
         network.add_output_decay(self.config.regularisation, &mut sum.gradients)?;
         self.shared.step(&mut network.shared, &mut sum.gradients)

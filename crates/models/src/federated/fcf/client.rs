@@ -1,24 +1,18 @@
 //! The device's half: one exact solution, and what it means for every item.
 
+use super::{FcfConfig, FcfNegatives};
 use crate::central::factors::{self, with_stride};
-use crate::central::least_squares::{self, Normal, Solver};
+use crate::central::least_squares::{self, Normal};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 use std::borrow::Cow;
 
 /// How a device trains.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    /// Length of the user's vector, at most 512.
-    pub factors: usize,
-    /// Weight that an item the owner has gets beside the 1 of every item (alpha).
-    pub confidence: f32,
-    /// Regularisation of the user's vector to zero (l).
-    pub regularisation: f32,
-    /// Whether a withheld row of a consumed item leaves as a decoy, as if the user did not have the item; otherwise, as
-    /// in the paper, it is missing from an update that has all others.
-    pub decoys: bool,
+    /// The settings.
+    pub config: FcfConfig,
 }
 
 /// What follows from the items' factors alone.
@@ -50,15 +44,15 @@ impl Client {
     /// Solves for the owner's vector, exactly.
     fn solve(&self, prepared: &Prepared, history: &[u32], scratch: &mut Scratch, user: &mut [f32]) {
         with_stride!(prepared.items.stride(), N => self.solve_padded::<N>(prepared, history, scratch));
-        user.copy_from_slice(&scratch.solution[..self.factors]);
+        user.copy_from_slice(&scratch.solution[..self.config.factors]);
     }
 
     fn solve_padded<const N: usize>(&self, prepared: &Prepared, history: &[u32], scratch: &mut Scratch) {
-        let normal =
-            Normal::new(prepared.gram.as_chunks().0, prepared.items.padded::<N>(), self.confidence, self.factors);
+        let FcfConfig { factors, alpha, regularisation, .. } = self.config;
+        let normal = Normal::new(prepared.gram.as_chunks().0, prepared.items.padded::<N>(), alpha as f32, factors);
         let matrix = scratch.matrix.as_chunks_mut().0;
         for solution in scratch.solution.as_chunks_mut().0 {
-            normal.solve(Solver::Cholesky, history, self.regularisation, matrix, solution);
+            normal.solve(None, history, regularisation as f32, matrix, solution);
         }
     }
 
@@ -71,11 +65,11 @@ impl Client {
         into: &mut Trained,
     ) -> Result<f64, UpdateError> {
         let mut own = history.iter().copied().peekable();
-        let mut loss = 0.0;
-        for (item, row) in (0..).zip(table.values().chunks_exact(self.factors)) {
+        let (mut loss, alpha) = (0.0, self.config.alpha as f32);
+        for (item, row) in (0..).zip(table.values().chunks_exact(self.config.factors)) {
             let has = own.next_if_eq(&item).is_some();
             let (confidence, goal, mark) =
-                if has { (1.0 + self.confidence, 1.0, RowOrigin::Consumed) } else { (1.0, 0.0, RowOrigin::Other) };
+                if has { (1.0 + alpha, 1.0, RowOrigin::Consumed) } else { (1.0, 0.0, RowOrigin::Other) };
             let error = goal - math::dot(user, row);
             loss += f64::from(confidence * error * error);
             let row = into.push_row(0, item, mark)?;
@@ -86,7 +80,7 @@ impl Client {
 
     /// Covers rows of items that the owner has or hides by what they would be if they did not have them.
     fn write_decoys(&self, table: &Table, user: &[f32], own: &[u32], into: &mut Trained) -> Result<(), UpdateError> {
-        let decoys = into.push_decoys(0, own)?.chunks_exact_mut(self.factors);
+        let decoys = into.push_decoys(0, own)?.chunks_exact_mut(self.config.factors);
         for (decoy, &item) in decoys.zip(own) {
             let error = -math::dot(user, table.row(item as usize));
             decoy.iter_mut().zip(user).for_each(|(to, p)| *to = error * p);
@@ -111,16 +105,16 @@ impl ClientModel for Client {
     type Prepared = Prepared;
 
     fn prepare(&self, shared: &Parameters) -> Prepared {
-        Prepared::of(shared.tables().first(), self.factors)
+        Prepared::of(shared.tables().first(), self.config.factors)
     }
 
     fn scratch(&self, _items: usize) -> Scratch {
-        let stride = factors::Table::zeros(0, self.factors).stride();
+        let stride = factors::Table::zeros(0, self.config.factors).stride();
         Scratch { matrix: vec![0.0; stride * stride], solution: vec![0.0; stride] }
     }
 
     fn private_values(&self) -> usize {
-        self.factors
+        self.config.factors
     }
 
     /// Zero: the first round solves for it.
@@ -143,12 +137,12 @@ impl ClientModel for Client {
         };
         self.solve(prepared, history, scratch, user);
         let loss = self.write_gradient(table, user, history, into)?;
-        if self.decoys && !into.discloses_everything() {
+        if self.config.negatives == FcfNegatives::Decoys && !into.discloses_everything() {
             self.write_decoys(table, user, &both(history, hidden), into)?;
         }
         let samples = history.len() as u64;
         into.set_samples(samples);
-        Ok(TrainStats { samples, loss: loss / f64::from(1.0 + self.confidence) })
+        Ok(TrainStats { samples, loss: loss / f64::from(1.0 + self.config.alpha as f32) })
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
@@ -172,13 +166,17 @@ mod tests {
     const ITEMS: usize = 25;
     const FACTORS: usize = 5;
 
+    fn client(alpha: f64, regularisation: f64, negatives: FcfNegatives) -> Client {
+        Client { config: FcfConfig { factors: FACTORS, alpha, regularisation, negatives, ..FcfConfig::default() } }
+    }
+
     fn history() -> impl Strategy<Value = Vec<u32>> {
         prop::collection::btree_set(0..ITEMS as u32, 1..ITEMS).prop_map(|items| items.into_iter().collect())
     }
 
     /// Half of -dJ_u/dp, which is zero at the solution: sum_i c_ui (r_ui - p . q_i) q_i - l p, over all items.
     fn slope(device: &Client, table: &Table, history: &[u32], p: &[f64]) -> Vec<f64> {
-        let mut slope: Vec<f64> = p.iter().map(|p| -f64::from(device.regularisation) * p).collect();
+        let mut slope: Vec<f64> = p.iter().map(|p| -device.config.regularisation * p).collect();
         for item in 0..ITEMS {
             let (c, r) = cell(device, history, item);
             let error = r - inner(p, table.row(item));
@@ -188,7 +186,7 @@ mod tests {
     }
 
     fn cell(device: &Client, history: &[u32], item: usize) -> (f64, f64) {
-        if history.contains(&(item as u32)) { (1.0 + f64::from(device.confidence), 1.0) } else { (1.0, 0.0) }
+        if history.contains(&(item as u32)) { (1.0 + device.config.alpha, 1.0) } else { (1.0, 0.0) }
     }
 
     fn inner(p: &[f64], q: &[f32]) -> f64 {
@@ -199,15 +197,15 @@ mod tests {
         #[test]
         fn a_round_is_the_papers(
             history in history(),
-            confidence in 0f32..20.0,
-            regularisation in 0.2f32..5.0,
+            alpha in 0f64..20.0,
+            regularisation in 0.2f64..5.0,
             seed in 0u64..10_000,
         ) {
             let mut rng = Rng::new(seed);
             let shared = Server { factors: FACTORS, init_deviation: 0.8 };
             let parameters = shared.init(ITEMS, &mut rng).unwrap();
             let table = &parameters.tables()[0];
-            let device = Client { factors: FACTORS, confidence, regularisation, decoys: false };
+            let device = client(alpha, regularisation, FcfNegatives::Papers);
             // What was there before does not matter: the solution is exact.
             let mut private = [7.0; FACTORS];
             let mut trained = Trained::new(&parameters.layout());
@@ -229,7 +227,7 @@ mod tests {
                     prop_assert!((f64::from(*found) - c * error * p).abs() < 1e-3, "{found} {}", c * error * p);
                 }
             }
-            let cost = cost / (1.0 + f64::from(confidence));
+            let cost = cost / (1.0 + alpha);
             prop_assert_eq!(stats.samples, history.len() as u64);
             prop_assert!((stats.loss - cost).abs() < 1e-3 && cost <= history.len() as f64 + 1e-3);
         }
@@ -238,7 +236,7 @@ mod tests {
     #[test]
     fn of_decoys_it_shows_nothing_which_items_stay_at_home() {
         let shared = Server { factors: FACTORS, init_deviation: 0.8 }.init(6, &mut Rng::new(1)).unwrap();
-        let device = Client { factors: FACTORS, confidence: 2.0, regularisation: 1.0, decoys: true };
+        let device = client(2.0, 1.0, FcfNegatives::Decoys);
         let (mut private, mut trained) = ([0.0; FACTORS], Trained::new(&shared.layout()));
         let mut policy = Policy::new(0.0).unwrap();
         policy.hide(5);
@@ -264,7 +262,7 @@ mod tests {
     #[test]
     fn who_has_nothing_changes_nothing() {
         let shared = Server { factors: FACTORS, init_deviation: 0.1 }.init(3, &mut Rng::new(1)).unwrap();
-        let device = Client { factors: FACTORS, confidence: 1.0, regularisation: 1.0, decoys: true };
+        let device = client(1.0, 1.0, FcfNegatives::Decoys);
         let (mut private, mut trained) = ([0.5; FACTORS], Trained::new(&shared.layout()));
         let input = TrainInput {
             shared: &shared,

@@ -42,12 +42,9 @@ pub struct Fcf;
 pub type Server = ItemFactors<false>;
 
 impl FederatedModel for Fcf {
-    const INFO: ModelInfo = ModelInfo {
-        name: "fcf",
-        title: "FCF",
-        summary: "Federated collaborative filtering: devices solve for their user's vector and send the gradient of all items",
-        paper: "Ammad-ud-din, Ivannikova, Khan, Oyomno, Fu, Tan, Flanagan: Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System. arXiv:1901.09888, 2019",
-    };
+    const INFO: ModelInfo = ModelInfo::new("fcf", "FCF")
+        .summary("Federated collaborative filtering: devices solve for their user's vector and send the gradient of all items")
+        .paper("Ammad-ud-din, Ivannikova, Khan, Oyomno, Fu, Tan, Flanagan: Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System. arXiv:1901.09888, 2019");
     const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FcfConfig;
@@ -55,12 +52,7 @@ impl FederatedModel for Fcf {
     type Server = Server;
 
     fn client(config: &FcfConfig, _: &Arc<Facts>) -> Client {
-        Client {
-            factors: config.factors,
-            confidence: config.alpha as f32,
-            regularisation: config.regularisation as f32,
-            decoys: config.negatives == FcfNegatives::Decoys,
-        }
+        Client { config: config.clone() }
     }
 
     fn server(config: &FcfConfig, _: &Arc<Facts>) -> Server {

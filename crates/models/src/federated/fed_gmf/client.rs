@@ -1,39 +1,33 @@
 //! The device's half: stochastic gradient descent on the owner's samples.
 
+use super::FedGmfConfig;
+use crate::federated::dp_sgd::{Gradient, Sums};
 use crate::loss::Loss;
 use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Trained};
 
 /// How a device trains.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    /// Length of the vectors, at most 512.
-    pub factors: usize,
-    /// Negatives that are drawn for each positive.
-    pub negatives: usize,
-    /// Times the samples are gone through in a round.
-    pub local_epochs: usize,
-    /// Samples of a step; 0: all.
-    pub batch: usize,
-    /// Learning rate.
-    pub learning_rate: f32,
-    /// Regularisation of vectors to zero in each step.
-    pub regularisation: f32,
-    /// Standard deviation of the owner's first random vector.
-    pub init_deviation: f32,
-    /// Whether the mean gradient of all samples is proposed instead of what steps came to.
-    pub gradients: bool,
+    /// The settings.
+    pub config: FedGmfConfig,
 }
 
 impl Client {
+    /// Learning rate and regularisation, in the precision of the vectors.
+    pub(super) fn rates(&self) -> (f32, f32) {
+        (self.config.learning_rate as f32, self.config.regularisation as f32)
+    }
+
     /// One sample's step on p, a row of Q and h; returns the probability given to what is true.
     fn step(&self, p: &mut [f32], q: &mut [f32], h: &mut [f32], positive: bool) -> f32 {
         let score: f32 = p.iter().zip(&*q).zip(&*h).map(|((p, q), h)| p * q * h).sum();
         let likely = math::sigmoid(if positive { score } else { -score });
         // -dJ/ds, times the step.
-        let up = self.learning_rate * (1.0 - likely) * if positive { 1.0 } else { -1.0 };
-        let back = self.learning_rate * self.regularisation;
+        let (rate, regularisation) = self.rates();
+        let up = rate * (1.0 - likely) * if positive { 1.0 } else { -1.0 };
+        let back = rate * regularisation;
         for ((p, q), h) in p.iter_mut().zip(q).zip(h) {
             let (dp, dq, dh) = (up * *h * *q - back * *p, up * *h * *p - back * *q, up * *p * *q);
             (*p, *q, *h) = (*p + dp, *q + dq, *h + dh);
@@ -110,7 +104,8 @@ impl Client {
     /// Goes through the samples step by step, or makes one step of rate 1 (of p: its own) where gradients are wanted.
     fn descend(&self, p: &mut [f32], scratch: &mut Scratch, rng: &mut Rng) -> f64 {
         let (mut loss, samples) = (0.0, scratch.samples.len());
-        let batch = if self.batch == 0 || self.gradients { samples } else { self.batch };
+        let batch = self.config.local_batch;
+        let batch = if batch == 0 || self.config.gradients { samples } else { batch };
         for _ in 0..self.epochs() {
             rng.shuffle(&mut scratch.samples);
             let mut epoch = Loss::new();
@@ -131,13 +126,14 @@ impl Client {
     }
 
     fn epochs(&self) -> usize {
-        if self.gradients { 1 } else { self.local_epochs }
+        if self.config.gradients { 1 } else { self.config.local_epochs }
     }
 
     /// One step down the mean gradient of some samples; adds their losses.
     fn step_together(&self, of: std::ops::Range<usize>, p: &mut [f32], scratch: &mut Scratch, loss: &mut Loss) {
         let Scratch { samples, row_of, rows, output, gradients, .. } = scratch;
         let (width, share) = (p.len(), 1.0 / of.len() as f32);
+        let (rate, regularisation) = self.rates();
         let gradients = &mut gradients.resized(rows.len(), width);
         for &(item, positive) in &samples[of] {
             let index = row_of[item as usize] as usize * width;
@@ -145,7 +141,7 @@ impl Client {
             let score: f32 = p.iter().zip(q).zip(&*output).map(|((p, q), h)| p * q * h).sum();
             let likely = math::sigmoid(if positive { score } else { -score });
             let up = share * (1.0 - likely) * if positive { 1.0 } else { -1.0 };
-            let (back, dq) = (share * self.regularisation, &mut gradients.rows[index..][..width]);
+            let (back, dq) = (share * regularisation, &mut gradients.rows[index..][..width]);
             for f in 0..width {
                 dq[f] += up * output[f] * p[f] - back * q[f];
                 gradients.output[f] += up * p[f] * q[f];
@@ -153,10 +149,10 @@ impl Client {
             }
             loss.add(likely);
         }
-        let shared = if self.gradients { 1.0 } else { self.learning_rate };
+        let shared = if self.config.gradients { 1.0 } else { rate };
         math::add_scaled(rows, shared, &gradients.rows);
         math::add_scaled(output, shared, &gradients.output);
-        math::add_scaled(p, self.learning_rate, &gradients.user);
+        math::add_scaled(p, rate, &gradients.user);
     }
 }
 
@@ -182,11 +178,11 @@ impl ClientModel for Client {
     }
 
     fn private_values(&self) -> usize {
-        self.factors
+        self.config.factors
     }
 
     fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
-        rng.fill_normal(self.init_deviation, private);
+        rng.fill_normal(self.config.init_deviation as f32, private);
     }
 
     fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
@@ -197,7 +193,7 @@ impl ClientModel for Client {
         if history.is_empty() || history.len() + hidden.len() >= vectors.shape().rows as usize {
             return Ok(TrainStats::default());
         }
-        scratch.draw(history, hidden, self.negatives, rng);
+        scratch.draw(history, hidden, self.config.negatives, rng);
         scratch.gather(vectors.values(), output.values());
         let loss = self.descend(p, scratch, rng);
         let changes = into.push_rows(0, &scratch.items, &scratch.marks)?;
@@ -217,14 +213,30 @@ impl ClientModel for Client {
         true
     }
 
+    /// Learns from each interaction by its chance, with one step a round. Samples are all interactions that there are,
+    /// taken or not. What is proposed is a sum and not a mean: how many there are is not told.
     fn train_dp_sgd(
         &self,
         input: TrainInput<'_>,
-        bounds: &mut DpSgd<'_>,
+        dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
     ) -> TrainResult {
-        self.train_bounded(input, bounds, rng, into)
+        let history = input.visible();
+        let TrainInput { shared, private: p, hidden, .. } = input;
+        let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
+        if history.is_empty() {
+            return Ok(TrainStats::default());
+        }
+        let samples = self.draw_each(&history, vectors.shape().rows, dp_sgd.probability, rng);
+        let mut sums = Sums::new(samples.clone(), self.config.factors, (self.config.factors, self.config.factors));
+        let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
+        for sample in samples.chunks_exact(1 + self.config.negatives) {
+            self.gradient((vectors, output.values()), p, sample, &mut gradient, &mut loss);
+            sums.add(&gradient, dp_sgd);
+        }
+        let rate = if self.config.gradients { self.rates().0 } else { 1.0 };
+        sums.finish(dp_sgd, (p, rate), (&history, hidden), loss, into)
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
@@ -239,25 +251,18 @@ impl ClientModel for Client {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::ServerModel;
     use crate::federated::fed_gmf::Server;
 
-    fn device(gradients: bool) -> Client {
-        Client {
-            factors: 3,
-            negatives: 2,
-            local_epochs: 2,
-            batch: 1,
-            learning_rate: 0.3,
-            regularisation: 0.01,
-            init_deviation: 0.5,
-            gradients,
-        }
+    pub(crate) fn device(gradients: bool) -> Client {
+        let learning_rate = 0.3;
+        let config = FedGmfConfig { factors: 3, negatives: 2, local_epochs: 2, learning_rate, ..FedGmfConfig::default() };
+        Client { config: FedGmfConfig { init_deviation: 0.5, gradients, ..config } }
     }
 
-    fn shared() -> Parameters {
+    pub(crate) fn shared() -> Parameters {
         let mut start = Server { factors: 3, init_deviation: 0.5 }.init(9, &mut Rng::new(4)).unwrap();
         start.tables_mut()[1].values_mut().copy_from_slice(&[1.2, 0.7, -0.4]);
         start
@@ -327,8 +332,10 @@ mod tests {
 
     #[test]
     fn one_step_of_rate_1_on_all_samples_is_the_gradient() {
-        let at_once = Client { learning_rate: 1.0, ..device(true) };
-        let as_a_step = Client { learning_rate: 1.0, batch: 0, local_epochs: 1, ..device(false) };
+        let config = FedGmfConfig { learning_rate: 1.0, ..device(true).config };
+        let at_once = Client { config: config.clone() };
+        let step = FedGmfConfig { local_batch: 0, local_epochs: 1, gradients: false, ..config };
+        let as_a_step = Client { config: step };
         let (mut one, mut other) = ([0.3f32, -0.8, 0.5], [0.3f32, -0.8, 0.5]);
         let (gradient, ..) = trained(&at_once, &mut one);
         let (step, ..) = trained(&as_a_step, &mut other);

@@ -1,48 +1,20 @@
 //! FedGMF by DP-SGD: an interaction with the negatives drawn for it, bounded by itself; one step a round.
 
 use super::Client;
-use crate::federated::dp_sgd::{DpSgd, Gradient, Sums, sigmoid};
+use crate::federated::dp_sgd::{Gradient, sigmoid};
 use crate::loss::Loss;
-use crate::{TrainInput, TrainResult, TrainStats};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Table, Trained};
+use sottovoce_protocol::Table;
 
 impl Client {
-    /// Learns from each interaction by its chance. Samples are all interactions that there are, taken or not. What is
-    /// proposed is a sum and not a mean: how many there are is not told.
-    pub(super) fn train_bounded(
-        &self,
-        input: TrainInput<'_>,
-        dp_sgd: &mut DpSgd<'_>,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> TrainResult {
-        let history = input.visible();
-        let TrainInput { shared, private, hidden, .. } = input;
-        let [vectors, output] = shared.tables() else { return Ok(TrainStats::default()) };
-        if history.is_empty() {
-            return Ok(TrainStats::default());
-        }
-        let samples = self.draw_each(&history, vectors.shape().rows, dp_sgd.probability, rng);
-        let (p, width) = (private, self.factors);
-        let mut sums = Sums::new(samples.clone(), width, (width, width));
-        let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
-        for sample in samples.chunks_exact(1 + self.negatives) {
-            self.gradient((vectors, output.values()), p, sample, &mut gradient, &mut loss);
-            sums.add(&gradient, dp_sgd);
-        }
-        let rate = if self.gradients { self.learning_rate } else { 1.0 };
-        sums.finish(dp_sgd, (p, rate), (&history, hidden), loss, into)
-    }
-
     /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is
     /// drawn.
-    fn draw_each(&self, history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
+    pub(super) fn draw_each(&self, history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
         let mut samples = Vec::new();
         for &item in history.iter().filter(|&&item| probability(item) > 0.0) {
             let (taken, before) = (rng.chance(probability(item)), samples.len());
             samples.push(item);
-            samples.extend((0..self.negatives).map(|_| rng.below(items)));
+            samples.extend((0..self.config.negatives).map(|_| rng.below(items)));
             if !taken {
                 samples.truncate(before);
             }
@@ -52,7 +24,7 @@ impl Client {
 
     /// All that an interaction moves, with its negatives: a step down the gradient, or the gradient where that is
     /// proposed.
-    fn gradient(
+    pub(super) fn gradient(
         &self,
         (vectors, output): (&Table, &[f32]),
         p: &[f32],
@@ -61,14 +33,15 @@ impl Client {
         loss: &mut Loss,
     ) {
         let width = p.len();
-        let rate = if self.gradients { 1.0 } else { f64::from(self.learning_rate) };
+        let (rate, regularisation) = self.rates();
+        let rate = if self.config.gradients { 1.0 } else { f64::from(rate) };
         into.clear(width, width);
         for (place, &item) in sample.iter().enumerate() {
             let q = vectors.row(item as usize);
             let score: f64 = (0..width).map(|f| f64::from(p[f] * q[f] * output[f])).sum();
             let sign = if place == 0 { 1.0 } else { -1.0 };
             let likely = sigmoid(sign * score);
-            let (up, back) = (rate * sign * (1.0 - likely), rate * f64::from(self.regularisation));
+            let (up, back) = (rate * sign * (1.0 - likely), rate * f64::from(regularisation));
             for f in 0..width {
                 let (p, q, h) = (f64::from(p[f]), f64::from(q[f]), f64::from(output[f]));
                 into.private[f] += up * h * q - back * p;
@@ -83,26 +56,13 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::federated::fed_gmf::Server;
-    use crate::{ClientModel, ServerModel};
-
-    fn device(gradients: bool) -> Client {
-        Client {
-            factors: 3,
-            negatives: 2,
-            local_epochs: 1,
-            batch: 0,
-            learning_rate: 0.3,
-            regularisation: 0.01,
-            init_deviation: 0.5,
-            gradients,
-        }
-    }
+    use crate::federated::fed_gmf::client::tests::{device, shared};
+    use crate::{ClientModel, DpSgd, TrainInput};
+    use sottovoce_protocol::Trained;
 
     /// Rows, output and the sums that were to be noised, in steps.
     fn learn(device: &Client, history: &[u32], clip: f64) -> Vec<f64> {
-        let mut shared = Server { factors: 3, init_deviation: 0.5 }.init(9, &mut Rng::new(4)).unwrap();
-        shared.tables_mut()[1].values_mut().copy_from_slice(&[1.2, 0.7, -0.4]);
+        let shared = shared();
         let mut all = vec![0.0; 9 * 3];
         let mut kept = Vec::new();
         let mut noise = |sums: &mut [i64]| kept.extend(sums.iter().map(|&sum| sum as f64));

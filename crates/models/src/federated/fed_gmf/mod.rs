@@ -38,12 +38,9 @@ const COHORT: usize = 50;
 pub struct FedGmf;
 
 impl FederatedModel for FedGmf {
-    const INFO: ModelInfo = ModelInfo {
-        name: "fed-gmf",
-        title: "FedGMF",
-        summary: "Generalised matrix factorisation by FedAvg: items' vectors and the output layer are shared, users' vectors stay on their devices",
-        paper: "He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017",
-    };
+    const INFO: ModelInfo = ModelInfo::new("fed-gmf", "FedGMF")
+        .summary("Generalised matrix factorisation by FedAvg: items' vectors and the output layer are shared, users' vectors stay on their devices")
+        .paper("He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017");
     const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FedGmfConfig;
@@ -51,16 +48,7 @@ impl FederatedModel for FedGmf {
     type Server = Server;
 
     fn client(config: &FedGmfConfig, _: &Arc<Facts>) -> Client {
-        Client {
-            factors: config.factors,
-            negatives: config.negatives,
-            local_epochs: config.local_epochs,
-            batch: config.local_batch,
-            learning_rate: config.learning_rate as f32,
-            regularisation: config.regularisation as f32,
-            init_deviation: config.init_deviation as f32,
-            gradients: config.gradients,
-        }
+        Client { config: config.clone() }
     }
 
     fn server(config: &FedGmfConfig, _: &Arc<Facts>) -> Server {

@@ -1,6 +1,6 @@
 //! The device's half: steps on one person's history.
 
-use super::Server;
+use super::{FedVaeConfig, Server};
 use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
@@ -9,20 +9,12 @@ use sottovoce_neural::{Arena, NeuralError};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 
 /// How a device trains.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Client {
     /// The network.
     pub network: Server,
-    /// Steps in a round.
-    pub local_steps: usize,
-    /// Learning rate.
-    pub learning_rate: f32,
-    /// Share of the owner's items that a step drops.
-    pub dropout: f32,
-    /// Weight of the divergence once annealed.
-    pub beta: f32,
-    /// Rounds of this device until then.
-    pub annealing: usize,
+    /// The settings.
+    pub config: FedVaeConfig,
 }
 
 /// Working memory.
@@ -66,11 +58,12 @@ impl Client {
     ) -> Result<f64, NeuralError> {
         let Scratch { network, kept, scores, middle, gradients, .. } = scratch;
         let Some((layers, arena)) = network else { return Ok(0.0) };
-        let (mut space, width, rate) = (arena.space(), self.network.hidden, self.learning_rate);
+        let (mut space, width) = (arena.space(), self.network.hidden);
+        let [rate, dropout] = [self.config.learning_rate, self.config.dropout_share].map(|setting| setting as f32);
         let history = steps.history;
         kept.clear();
-        kept.extend((0..history.len() as u32).filter(|_| !rng.chance(f64::from(self.dropout))));
-        let value = length(history.len()) / (1.0 - self.dropout);
+        kept.extend((0..history.len() as u32).filter(|_| !rng.chance(f64::from(dropout))));
+        let value = length(history.len()) / (1.0 - dropout);
         let sum = layers.begin(middle, &mut space)?;
         for &place in &*kept {
             let place = place as usize;
@@ -117,7 +110,7 @@ impl Client {
         history.iter().for_each(|&item| scratch.marks[item as usize] = RowOrigin::Other);
         let mut steps = Steps { encoder, output, history, encoder_changes: &mut encoder_changes, output_changes, beta };
         let mut loss = 0.0;
-        for step in 0..self.local_steps {
+        for step in 0..self.config.local_steps {
             loss += self.step(&mut steps, step == 0, scratch, rng).map_err(wrong)?;
         }
         scratch.own.resize(history.len(), RowOrigin::Consumed);
@@ -186,12 +179,12 @@ impl ClientModel for Client {
         if history.is_empty() {
             return Ok(TrainStats::default());
         }
-        let annealed = (f64::from(private[0]) / self.annealing as f64).min(1.0);
-        let loss = self.learn(shared, history, f64::from(self.beta) * annealed, scratch, rng, into)?;
+        let annealed = (f64::from(private[0]) / self.config.annealing as f64).min(1.0);
+        let loss = self.learn(shared, history, f64::from(self.config.beta as f32) * annealed, scratch, rng, into)?;
         // Beyond this a float would stand still, and so would the annealing.
         private[0] = (private[0] + 1.0).min(1e7);
         into.set_samples(history.len() as u64);
-        Ok(TrainStats { samples: (history.len() * self.local_steps) as u64, loss })
+        Ok(TrainStats { samples: (history.len() * self.config.local_steps) as u64, loss })
     }
 
     fn score(&self, shared: &Parameters, _: &[f32], history: &[u32], into: &mut [f32]) {
@@ -211,7 +204,8 @@ mod tests {
 
     fn device(kind: Kind, local_steps: usize) -> Client {
         let network = Server { kind, hidden: 4, latent: 3 };
-        Client { network, local_steps, learning_rate: 0.05, dropout: 0.0, beta: 0.3, annealing: 1 }
+        let config = FedVaeConfig { local_steps, learning_rate: 0.05, dropout_share: 0.0, ..FedVaeConfig::default() };
+        Client { network, config: FedVaeConfig { beta: 0.3, annealing: 1, ..config } }
     }
 
     fn shared(device: &Client) -> Parameters {

@@ -46,12 +46,9 @@ const COHORT: usize = 100;
 pub struct FedVae;
 
 impl FederatedModel for FedVae {
-    const INFO: ModelInfo = ModelInfo {
-        name: "fed-vae",
-        title: "FedVAE",
-        summary: "An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared",
-        paper: "Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021",
-    };
+    const INFO: ModelInfo = ModelInfo::new("fed-vae", "FedVAE")
+        .summary("An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared")
+        .paper("Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021");
     const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FedVaeConfig;
@@ -59,14 +56,7 @@ impl FederatedModel for FedVae {
     type Server = Server;
 
     fn client(config: &FedVaeConfig, features: &Arc<Facts>) -> Client {
-        Client {
-            network: Self::server(config, features),
-            local_steps: config.local_steps,
-            learning_rate: config.learning_rate as f32,
-            dropout: config.dropout_share as f32,
-            beta: config.beta as f32,
-            annealing: config.annealing,
-        }
+        Client { network: Self::server(config, features), config: config.clone() }
     }
 
     fn server(config: &FedVaeConfig, _: &Arc<Facts>) -> Server {

@@ -7,10 +7,11 @@
 //! ```
 //! so that a triple costs two scores to compare, and only rows, which are fewer, cost work for each factor.
 
-use super::scratch::Drawing;
-use super::scratch::Scratch;
-use super::simd;
+use super::scratch::{Drawing, Scratch};
+use super::{dp_sgd, simd};
+use crate::federated::dp_sgd::{Gradient, Sums};
 use crate::federated::negatives::{Negatives, Pool};
+use crate::loss::Loss;
 use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, SimdKernel, simd_dispatch};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
@@ -175,14 +176,30 @@ impl ClientModel for Client {
         true
     }
 
+    /// Learns from each interaction by its chance, against an item of the whole catalog. Samples are all interactions
+    /// that there are, taken or not.
     fn train_dp_sgd(
         &self,
         input: TrainInput<'_>,
-        bounds: &mut DpSgd<'_>,
+        dp_sgd: &mut DpSgd<'_>,
         rng: &mut Rng,
         into: &mut Trained,
     ) -> TrainResult {
-        self.train_bounded(input, bounds, rng, into)
+        let history = input.visible();
+        let TrainInput { shared, private, hidden, .. } = input;
+        let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
+            return Ok(TrainStats::default());
+        };
+        let triples = dp_sgd::draw(&history, table.shape().rows, dp_sgd.probability, rng);
+        let user = &mut private[..self.factors];
+        let items = triples.iter().flatten().copied().collect();
+        let mut sums = Sums::new(items, self.factors + 1, (self.factors, 0));
+        let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
+        for &triple in &triples {
+            loss.add(self.gradient(table, user, triple, &mut gradient) as f32);
+            sums.add(&gradient, dp_sgd);
+        }
+        sums.finish(dp_sgd, (user, self.learning_rate), (&history, hidden), loss, into)
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {

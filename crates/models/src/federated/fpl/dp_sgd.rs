@@ -1,41 +1,13 @@
 //! FPL by DP-SGD: one triple for each interaction that is taken, bounded by itself.
 
 use super::{Client, simd};
-use crate::federated::dp_sgd::{DpSgd, Gradient, Sums, sigmoid};
-use crate::loss::Loss;
-use crate::{TrainInput, TrainResult, TrainStats};
+use crate::federated::dp_sgd::{Gradient, sigmoid};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Table, Trained};
+use sottovoce_protocol::Table;
 
 impl Client {
-    /// Learns from each interaction by its chance, against an item of the whole catalog. Samples are all interactions
-    /// that there are, taken or not.
-    pub(super) fn train_bounded(
-        &self,
-        input: TrainInput<'_>,
-        dp_sgd: &mut DpSgd<'_>,
-        rng: &mut Rng,
-        into: &mut Trained,
-    ) -> TrainResult {
-        let history = input.visible();
-        let TrainInput { shared, private, hidden, .. } = input;
-        let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
-            return Ok(TrainStats::default());
-        };
-        let triples = draw(&history, table.shape().rows, dp_sgd.probability, rng);
-        let user = &mut private[..self.factors];
-        let items = triples.iter().flatten().copied().collect();
-        let mut sums = Sums::new(items, self.factors + 1, (self.factors, 0));
-        let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
-        for &triple in &triples {
-            loss.add(self.gradient(table, user, triple, &mut gradient) as f32);
-            sums.add(&gradient, dp_sgd);
-        }
-        sums.finish(dp_sgd, (user, self.learning_rate), (&history, hidden), loss, into)
-    }
-
     /// All that one triple moves; returns the probability of the order that it says.
-    fn gradient(&self, table: &Table, user: &[f32], [i, j]: [u32; 2], into: &mut Gradient) -> f64 {
+    pub(super) fn gradient(&self, table: &Table, user: &[f32], [i, j]: [u32; 2], into: &mut Gradient) -> f64 {
         let width = user.len() + 1;
         let (positive, negative) = (simd::row(table.values(), width, i), simd::row(table.values(), width, j));
         let wrong = sigmoid(f64::from(simd::score(user, negative)) - f64::from(simd::score(user, positive)));
@@ -58,7 +30,7 @@ impl Client {
 }
 
 /// Triples of the interactions that are taken. One without a chance has no part even in what is drawn.
-fn draw(history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<[u32; 2]> {
+pub(super) fn draw(history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<[u32; 2]> {
     let taken = |&item: &u32| {
         let (taken, other) = (rng.chance(probability(item)), rng.below(items));
         taken.then_some([item, other])
@@ -70,9 +42,9 @@ fn draw(history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut
 mod tests {
     use super::*;
     use crate::federated::fpl::{Regularisation, Server};
-    use crate::{ClientModel, Negatives, ServerModel};
+    use crate::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainStats};
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
-    use sottovoce_protocol::Parameters;
+    use sottovoce_protocol::{Parameters, Trained};
 
     const ITEMS: usize = 30;
     const FACTORS: usize = 4;

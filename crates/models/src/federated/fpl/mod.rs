@@ -48,12 +48,9 @@ pub struct Fpl;
 pub type Server = ItemFactors<true>;
 
 impl FederatedModel for Fpl {
-    const INFO: ModelInfo = ModelInfo {
-        name: "fpl",
-        title: "FPL",
-        summary: "Federated pair-wise learning: users' vectors stay on their devices, and users choose what fraction of their likes leaves",
-        paper: "Anelli, Deldjoo, Di Noia, Ferrara, Narducci: User-controlled federated matrix factorization for recommender systems. J. Intell. Inf. Syst. 2022",
-    };
+    const INFO: ModelInfo = ModelInfo::new("fpl", "FPL")
+        .summary("Federated pair-wise learning: users' vectors stay on their devices, and users choose what fraction of their likes leaves")
+        .paper("Anelli, Deldjoo, Di Noia, Ferrara, Narducci: User-controlled federated matrix factorization for recommender systems. J. Intell. Inf. Syst. 2022");
     const EPOCHS: Epochs = Epochs::of_triples(50);
 
     type Config = FplConfig;

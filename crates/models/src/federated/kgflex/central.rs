@@ -8,13 +8,13 @@
 use super::private::{self, slots};
 use super::scratch::Scratch;
 use super::{Client, KgFlex, KgFlexModelConfig, Server};
+use crate::central::epochs::{EpochStats, run_epochs};
 use crate::federated::FederatedModel;
 use crate::loss::Loss;
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{
-    ClientModel, Fit, Flow, ModelError, Progress, Reason, Recommender, ServerModel, Summary, Tensor, choices, config,
-    features, stored,
+    ClientModel, Fit, ModelError, Reason, Recommender, ServerModel, Summary, Tensor, choices, config, features, stored,
 };
 use sottovoce_core::{Catalog, Histories, Rng, SortedIndices, math};
 use sottovoce_protocol::Parameters;
@@ -22,10 +22,9 @@ use std::sync::Arc;
 
 /// The registry's entry.
 pub(crate) const MODEL: CentralModel = CentralModel {
-    name: "kgflex-central",
-    title: "KGFlex, centralised",
-    summary: "KGFlex trained in one place: facts of a knowledge graph, weighted by information gain",
-    paper: "Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021",
+    info: ModelInfo::new("kgflex-central", "KGFlex, centralised")
+        .summary("KGFlex trained in one place: facts of a knowledge graph, weighted by information gain")
+        .paper("Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021"),
     schema: || CentralConfig::default().schema(),
     build: |settings| Box::new(Central::new(&CentralConfig::read(settings))),
 };
@@ -99,44 +98,46 @@ impl Central {
     }
 
     /// One step a triple, person after person; returns triples and the sum of their losses.
-    fn descend(&mut self, train: &Histories, learners: &mut [u32], scratch: &mut Scratch, rng: &Rng) -> (u64, f64) {
-        let width = self.device.private_values();
+    fn descend(&mut self, train: &Histories, learners: &mut [u32], scratch: &mut Scratch, rng: &Rng) -> (usize, f64) {
         rng.stream("order", 0).shuffle(learners);
-        let (mut triples, mut loss) = (0, 0.0);
-        for &user in &*learners {
-            let history = train.of(user as usize);
-            let own = &mut self.private[user as usize * width..][..width];
-            let mut rng = rng.stream("device", u64::from(user));
-            if !self.device.select_features(own, history, scratch, &mut rng) {
-                continue;
-            }
-            let person = Person { own, history, triples: history.len() };
-            loss += step_by_step(&self.device, &mut self.shared, person, scratch, &mut rng);
-            triples += history.len() as u64;
-        }
-        (triples, loss)
+        self.each_person(train, learners, None, (scratch, rng), step_by_step)
     }
 
     /// One step for all triples, as the equations are written; returns triples and the sum of their losses.
-    fn leap(&mut self, train: &Histories, learners: &[u32], scratch: &mut Scratch, rng: &Rng) -> (u64, f64) {
-        let width = self.device.private_values();
+    fn leap(&mut self, train: &Histories, learners: &[u32], scratch: &mut Scratch, rng: &Rng) -> (usize, f64) {
         let interactions: usize = learners.iter().map(|&user| train.of(user as usize).len()).sum();
-        let triples = (interactions / learners.len().max(1)).max(1);
-        let mut sums = self.shared.tables()[0].values().to_vec();
-        sums.fill(0.0);
+        let triples = Some((interactions / learners.len().max(1)).max(1));
+        let mut sums = vec![0.0; self.shared.tables()[0].values().len()];
+        let done = self.each_person(train, learners, triples, (scratch, rng), |device, shared, person, _, rng| {
+            all_at_once(device, shared, person, &mut sums, rng)
+        });
+        math::add_scaled(self.shared.tables_mut()[0].values_mut(), self.device.learning_rate, &sums);
+        done
+    }
+
+    /// Takes a step for each person who has telling features, of so many triples or as many as they have items; returns
+    /// triples and the sum of their losses.
+    fn each_person(
+        &mut self,
+        train: &Histories,
+        learners: &[u32],
+        triples: Option<usize>,
+        (scratch, rng): (&mut Scratch, &Rng),
+        mut step: impl FnMut(&Client, &mut Parameters, Person<'_>, &mut Scratch, &mut Rng) -> f64,
+    ) -> (usize, f64) {
+        let width = self.device.private_values();
         let (mut count, mut loss) = (0, 0.0);
         for &user in learners {
             let history = train.of(user as usize);
             let own = &mut self.private[user as usize * width..][..width];
             let mut rng = rng.stream("device", u64::from(user));
-            if !self.device.select_features(own, history, scratch, &mut rng) {
-                continue;
+            if self.device.select_features(own, history, scratch, &mut rng) {
+                let triples = triples.unwrap_or(history.len());
+                let person = Person { own, history, triples };
+                loss += step(&self.device, &mut self.shared, person, scratch, &mut rng);
+                count += triples;
             }
-            let person = Person { own, history, triples };
-            loss += all_at_once(&self.device, &self.shared, person, &mut sums, &mut rng);
-            count += triples as u64;
         }
-        math::add_scaled(self.shared.tables_mut()[0].values_mut(), self.device.learning_rate, &sums);
         (count, loss)
     }
 }
@@ -250,7 +251,7 @@ fn all_at_once(device: &Client, shared: &Parameters, person: Person<'_>, sums: &
 
 impl Recommender for Central {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.device.facts = Arc::clone(features::of_catalog(MODEL.name, fit.catalog)?);
+        self.device.facts = Arc::clone(features::of_catalog(MODEL.info.name, fit.catalog)?);
         let train = train.deduplicated();
         let root = Rng::new(fit.seed).stream(KgFlex::INFO.name, 0);
         self.begin(&train, &root)?;
@@ -259,25 +260,17 @@ impl Recommender for Central {
             (0..train.users() as u32).filter(|&user| learns(train.of(user as usize))).collect();
         let mut scratch = self.device.scratch(train.catalog_size());
         let rounds = root.stream("rounds", 0);
-        let mut summary = Summary::default();
-        for epoch in 1..=self.epochs {
-            let rng = rounds.stream("round", epoch as u64 - 1);
-            let (triples, loss) = if self.full {
-                self.leap(&train, &learners, &mut scratch, &rng)
+        let (epochs, rate) = (self.epochs, self.device.learning_rate);
+        run_epochs(self, epochs, fit, &format!("take a learning_rate below {rate}"), |model, epoch| {
+            let rng = rounds.stream("round", epoch - 1);
+            let (triples, loss) = if model.full {
+                model.leap(&train, &learners, &mut scratch, &rng)
             } else {
-                self.descend(&train, &mut learners, &mut scratch, &rng)
+                model.descend(&train, &mut learners, &mut scratch, &rng)
             };
-            if !(loss.is_finite() && math::all_finite(self.shared.tables()[0].values())) {
-                let advice = format!("take a learning_rate below {}", self.device.learning_rate);
-                return Err(ModelError::Diverged { epoch, advice });
-            }
-            let loss = Some(loss / triples.max(1) as f64);
-            let progress = Progress { epoch, epochs: self.epochs, loss, model: &*self };
-            if fit.after_epoch(&mut summary, triples, &progress) == Flow::Stop {
-                break;
-            }
-        }
-        Ok(summary)
+            let finite = math::all_finite(model.shared.tables()[0].values());
+            Ok(EpochStats { triples, loss: Some(loss / triples.max(1) as f64), finite })
+        })
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
@@ -289,7 +282,7 @@ impl Recommender for Central {
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {
-        self.device.facts = Arc::clone(features::of_catalog(MODEL.name, Some(catalog))?);
+        self.device.facts = Arc::clone(features::of_catalog(MODEL.info.name, Some(catalog))?);
         Ok(())
     }
 

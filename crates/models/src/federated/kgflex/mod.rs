@@ -60,12 +60,9 @@ use std::sync::Arc;
 pub struct KgFlex;
 
 impl FederatedModel for KgFlex {
-    const INFO: ModelInfo = ModelInfo {
-        name: "kgflex",
-        title: "KGFlex",
-        summary: "Facts of a knowledge graph, weighted by information gain: each device trains only the features its user decides by",
-        paper: "Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021; Ferrara: Pursuing Privacy and Personalization in Recommender Systems. Politecnico di Bari 2022, chapter 6",
-    };
+    const INFO: ModelInfo = ModelInfo::new("kgflex", "KGFlex")
+        .summary("Facts of a knowledge graph, weighted by information gain: each device trains only the features its user decides by")
+        .paper("Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021; Ferrara: Pursuing Privacy and Personalization in Recommender Systems. Politecnico di Bari 2022, chapter 6");
     const EPOCHS: Epochs = Epochs::of_triples(50);
     const NEEDS_FEATURES: bool = true;
 
