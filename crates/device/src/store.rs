@@ -19,17 +19,11 @@ pub enum StoreError {
         error: std::io::Error,
     },
     /// Another process uses the folder.
-    #[error("{path} is in use by another process")]
-    InUse {
-        /// The folder.
-        path: String,
-    },
+    #[error("{0} is in use by another process")]
+    InUse(String),
     /// The file was encrypted under another key.
-    #[error("{path} was encrypted under another key than the one given")]
-    Key {
-        /// The file.
-        path: String,
-    },
+    #[error("{0} was encrypted under another key than the one given")]
+    Key(String),
     /// The file is damaged.
     #[error("{path} is damaged: {what}")]
     Damaged {
@@ -39,11 +33,8 @@ pub enum StoreError {
         what: String,
     },
     /// The operating system gives no random numbers.
-    #[error("no random numbers: {what}")]
-    Random {
-        /// The cause.
-        what: String,
-    },
+    #[error("no random numbers: {0}")]
+    Random(String),
     /// A store of the embedder failed.
     #[error("{0}")]
     Other(String),
@@ -186,7 +177,7 @@ fn lock<S>(store: &Mutex<S>) -> Result<MutexGuard<'_, S>, StoreError> {
 #[cfg(feature = "files")]
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| StoreError::Random { what: error.to_string() })?;
+    getrandom::fill(&mut bytes).map_err(|error| StoreError::Random(error.to_string()))?;
     Ok(bytes)
 }
 

@@ -6,7 +6,7 @@
 
 use super::Federation;
 use super::round::{Admission, Round, UploadId};
-use super::uploads::{UploadError, UploadOutcome};
+use super::uploads::UploadError;
 use crate::commit_queue::CommitQueue;
 use crate::secret;
 use crate::storage::{Change, Hash, Millis, Sender};
@@ -116,7 +116,7 @@ impl Federation {
         bytes: &[u8],
         now: Millis,
     ) -> Result<Vec<u8>, UploadError> {
-        let request = BlindedElement::from_bytes(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
+        let request = BlindedElement::from_bytes(bytes).map_err(|error| UploadError::invalid("malformed", error))?;
         let blinded = request.to_bytes();
         let (new, issuer) = self.with_tokens(round, |open| {
             open.check_token_request(device, now)?;
@@ -155,7 +155,7 @@ impl Federation {
             }
             open => open?,
         };
-        issuer.check(token).map_err(|error| UploadError::BadToken(error.to_string()))
+        issuer.check(token).map_err(|error| UploadError::invalid("bad-token", error))
     }
 
     /// Accepts an update sent with a token. Must run to completion.
@@ -169,7 +169,7 @@ impl Federation {
         key: &str,
         bytes: Bytes,
         now: Millis,
-    ) -> Result<UploadOutcome, UploadError> {
+    ) -> Result<Admission, UploadError> {
         self.check_token(round, token)?;
         self.receive(queue, round, Sender::Token(token.nullifier()), key, bytes, now).await
     }

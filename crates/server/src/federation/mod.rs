@@ -21,14 +21,15 @@ mod view;
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
 pub use published::{Published, digest};
-pub use seal::SealReply;
-pub use uploads::{UploadError, UploadOutcome};
+pub use round::Admission;
+pub use uploads::UploadError;
 pub use view::{FederationView, PrivacyView, PublicView, RoundView};
 
 pub(crate) use config::check_name;
 pub(crate) use published::{Encoded, WIRE};
 pub(crate) use seal::MAX_MESSAGE_BYTES;
 
+use crate::lock;
 use crate::storage::{DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, VersionRecord};
 use anonymous::OneTimeTokens;
 use bytes::Bytes;
@@ -41,7 +42,7 @@ use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Bytes of an update beside the rows of the shared model's tables: headers, lists, criteria.
@@ -241,12 +242,11 @@ impl Federation {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A handler that panicked left no partial change: each one is a few assignments.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn coordinator(&self) -> MutexGuard<'_, Coordinator> {
-        self.coordinator.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.coordinator)
     }
 
     /// The largest size of an update in bytes.
@@ -330,7 +330,7 @@ impl Federation {
     /// Counts bytes of a model that were sent.
     pub(crate) fn count_sent(&self, bytes: u64) {
         if let Some(round) = &mut self.state().round {
-            round.bytes_down += bytes;
+            round.record.bytes_down += bytes;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Files that devices download: encoded once, sent often.
 
 use super::hex;
+use crate::lock;
 use crate::storage::Hash;
 use axum::http::HeaderValue;
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use sottovoce_federation::{Coordinator, DownloadMessage, FederationError, Privac
 use sottovoce_protocol::{ModelVersion, Parameters, codec};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A file in all content encodings.
 #[derive(Debug)]
@@ -89,10 +90,10 @@ impl Published {
         held: ModelVersion,
         coordinator: &Mutex<Coordinator>,
     ) -> Result<Option<Arc<Encoded>>, FederationError> {
-        if let Some(cached) = self.differences().get(&held.0) {
+        if let Some(cached) = lock(&self.differences).get(&held.0) {
             return Ok(cached.clone());
         }
-        let coordinator = coordinator.lock().unwrap_or_else(PoisonError::into_inner);
+        let coordinator = lock(coordinator);
         if coordinator.shared().version != self.version || held >= self.version {
             return Ok(None);
         }
@@ -104,28 +105,19 @@ impl Published {
                 Some(Arc::new(Encoded::new(bytes, WIRE)))
             }
         };
-        let mut cached = self.differences();
+        let mut cached = lock(&self.differences);
         if cached.len() < MAX_DIFFERENCES {
             cached.insert(held.0, difference.clone());
         }
         Ok(difference)
-    }
-
-    fn differences(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Option<Arc<Encoded>>>> {
-        self.differences.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The hash by which a device verifies the model it holds: of all tables' values in order, little-endian.
 pub fn digest(parameters: &Parameters) -> Hash {
     let mut hasher = blake3::Hasher::new();
-    for table in parameters.tables() {
-        #[cfg(target_endian = "little")]
-        hasher.update(bytemuck::cast_slice(table.values()));
-        #[cfg(target_endian = "big")]
-        for value in table.values() {
-            hasher.update(&value.to_le_bytes());
-        }
-    }
+    parameters.le_bytes(|bytes| {
+        hasher.update(bytes);
+    });
     *hasher.finalize().as_bytes()
 }

@@ -269,7 +269,7 @@ impl Federation {
         let mut state = self.state();
         Ok(state.round.as_mut().map(|round| {
             round.uploads_stopped = true;
-            round.record()
+            round.close()
         }))
     }
 

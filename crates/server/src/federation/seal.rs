@@ -102,15 +102,6 @@ impl SumDecryption {
     }
 }
 
-/// The answer to a device that asks for its message of the current step.
-#[derive(Debug)]
-pub enum SealReply {
-    /// The message.
-    Message(Vec<u8>),
-    /// Other devices have not answered yet.
-    Wait,
-}
-
 impl Seal {
     fn new(kind: Kind, round: &Round, step_timeout: Millis) -> Self {
         let (sent, accepted) = (BTreeMap::new(), BTreeMap::new());
@@ -199,13 +190,13 @@ impl Seal {
         let sent = self.sent.entry(seat).or_default();
         *sent += 1;
         if *sent > MAX_MESSAGES {
-            return Err(UploadError::Malformed("more messages than a round has".to_owned()));
+            return Err(UploadError::invalid("malformed", "more messages than a round has"));
         }
         self.storing += 1;
         Ok(true)
     }
 
-    fn message_for(&self, seat: u32) -> Result<SealReply, UploadError> {
+    fn message_for(&self, seat: u32) -> Result<Option<Vec<u8>>, UploadError> {
         let (takes_part, message) = match &self.kind {
             Kind::Masked(masks) => {
                 let takes_part = masks.aborted().is_none() && masks.is_participant(seat);
@@ -217,8 +208,7 @@ impl Seal {
                 (takes_part, encrypted.closed.as_ref().filter(|_| !answered).cloned())
             }
         };
-        let reply = message.map_or(SealReply::Wait, SealReply::Message);
-        if takes_part { Ok(reply) } else { Err(UploadError::RoundClosed) }
+        if takes_part { Ok(message) } else { Err(UploadError::RoundClosed) }
     }
 
     /// The sum and the number of updates in it, or why there is none.
@@ -253,17 +243,17 @@ impl Seal {
         let masks = match &self.kind {
             Kind::Masked(masks) => masks,
             Kind::Encrypted(encrypted) => {
-                return encrypted.sum.validate(bytes).map_err(|error| UploadError::Malformed(error.to_string()));
+                return encrypted.sum.validate(bytes).map_err(|error| UploadError::invalid("malformed", error));
             }
         };
-        let masked = secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
+        let masked = secagg::Masked::decode(bytes).map_err(|error| UploadError::invalid("malformed", error))?;
         if masked.header != secagg::Header::new(masks.config(), seat) {
             let reason = "the update is for another round, federation or seat";
-            return Err(UploadError::WrongRound(reason.to_owned()));
+            return Err(UploadError::invalid("wrong-round", reason));
         }
         let (found, expected) = (masked.words.len(), masks.config().length as usize);
         if found != expected {
-            return Err(UploadError::WrongShape(format!("{found} values, expected {expected}")));
+            return Err(UploadError::invalid("wrong-shape", format!("{found} values, expected {expected}")));
         }
         if masks.is_participant(seat) { Ok(()) } else { Err(UploadError::RoundClosed) }
     }
@@ -332,17 +322,17 @@ impl Federation {
         let accepted = self.with_seal(device, round, |seat, seal| {
             seal.storing -= 1;
             committed?;
-            seal.receive(seat, &bytes).map_err(UploadError::Malformed)
+            seal.receive(seat, &bytes).map_err(|error| UploadError::invalid("malformed", error))
         });
         self.wake.notify_one();
         accepted
     }
 
-    /// The message of the current step for a device.
+    /// The message of the current step for a device; `None` while other devices have not answered yet.
     ///
     /// # Errors
     /// If it has no part in the round, or no longer.
-    pub fn seal_message_for(&self, device: u32, round: u64) -> Result<SealReply, UploadError> {
+    pub fn seal_message_for(&self, device: u32, round: u64) -> Result<Option<Vec<u8>>, UploadError> {
         self.with_seal(device, round, |seat, seal| seal.message_for(seat))
     }
 

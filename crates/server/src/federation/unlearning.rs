@@ -139,7 +139,7 @@ impl Federation {
             "a device withdrew: training is rolled back to version {}, now version {version}, and {undone} rounds are held again",
             target.version
         );
-        let abandoned = self.state().round.as_ref().map(super::round::Round::record);
+        let abandoned = self.state().round.as_ref().map(super::round::Round::close);
         let abandoned = abandoned.map(|record| RoundRecord { remark: remark.clone(), ..record });
         self.retain_uploads(&dependencies.storage, false).await?;
         let again = undone + u64::from(abandoned.is_some());

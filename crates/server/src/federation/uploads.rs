@@ -3,19 +3,11 @@
 use super::round::{Admission, DeviceState, UploadId};
 use super::{Federation, MAX_BUFFERS};
 use crate::commit_queue::{CommitError, CommitQueue};
+use crate::lock;
 use crate::storage::{Change, Millis, Receipt, Sender};
 use bytes::Bytes;
 use sottovoce_protocol::{DecodeError, FederationId, Received, RoundId, RoundTerms, Update, codec};
-use std::sync::{Arc, PoisonError};
-
-/// An accepted upload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UploadOutcome {
-    /// It is stored, and will be aggregated.
-    Stored,
-    /// It had been stored before.
-    Repeated,
-}
+use std::sync::Arc;
 
 /// Why an upload was rejected; a device can act on each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,45 +18,23 @@ pub enum UploadError {
     /// The round accepts no more updates.
     #[error("the round is closed; discard the update and check in")]
     RoundClosed,
-    /// The update is for another round or federation.
-    #[error("{0}")]
-    WrongRound(String),
     /// Another update of this device is stored.
     #[error("another answer of this device to this round is stored; discard this one")]
     Duplicate,
     /// Another update is stored under this key.
     #[error("another update is stored under this key; use a new key for other bytes")]
     KeyReused,
-    /// Not a valid message.
-    #[error("{0}")]
-    Malformed(String),
-    /// For tables of other shapes.
-    #[error("{0}")]
-    WrongShape(String),
-    /// A value is not a finite number.
-    #[error("{0}")]
-    NotFinite(String),
-    /// Encoded differently than the terms ask, or reports more than they ask for.
-    #[error("{0}")]
-    WrongEncoding(String),
-    /// The norm of a row exceeds the bound.
-    #[error("table {table}, row {row}: norm {norm} exceeds the bound {bound}")]
-    RowTooLarge {
-        /// Index of the table.
-        table: usize,
-        /// The row.
-        row: usize,
-        /// Its norm, rounded.
-        norm: String,
-        /// The bound.
-        bound: String,
+    /// The update or its token is invalid.
+    #[error("{detail}")]
+    Invalid {
+        /// What is wrong: a code of the HTTP interface.
+        code: &'static str,
+        /// What was found.
+        detail: String,
     },
     /// The device was issued another token for this round.
     #[error("this device was issued another token for this round; each device gets one")]
     TokenTaken,
-    /// Not a token of this round.
-    #[error("{0}")]
-    BadToken(String),
     /// The round expects uploads with one-time tokens, or with credentials.
     #[error("the terms of this round ask for uploads with a one-time token, or with a credential; see them")]
     WrongChannel,
@@ -86,10 +56,16 @@ impl From<CommitError> for UploadError {
 }
 
 impl UploadError {
+    /// An invalid update or token, by a code of the HTTP interface.
+    #[allow(clippy::needless_pass_by_value, reason = "errors and texts alike")]
+    pub(super) fn invalid(code: &'static str, detail: impl ToString) -> Self {
+        Self::Invalid { code, detail: detail.to_string() }
+    }
+
     /// An upload to a round that is not open.
     pub(super) fn of_other_round(round: u64, next: u64) -> Self {
         match round >= next {
-            true => Self::WrongRound(format!("round {round} has not opened yet; check in")),
+            true => Self::invalid("wrong-round", format!("round {round} has not opened yet; check in")),
             false => Self::RoundClosed,
         }
     }
@@ -107,7 +83,7 @@ impl Federation {
         key: &str,
         bytes: Bytes,
         now: Millis,
-    ) -> Result<UploadOutcome, UploadError> {
+    ) -> Result<Admission, UploadError> {
         if self.anonymous {
             return Err(UploadError::WrongChannel);
         }
@@ -122,18 +98,18 @@ impl Federation {
         key: &str,
         bytes: Bytes,
         now: Millis,
-    ) -> Result<UploadOutcome, UploadError> {
+    ) -> Result<Admission, UploadError> {
         let id = UploadId { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
         let Some(terms) = self.expects(round, sender, &id, now)? else {
-            return Ok(UploadOutcome::Repeated);
+            return Ok(Admission::Repeated);
         };
         let valid = self.validate(round, sender, &bytes, &terms);
         match valid.and_then(|()| self.reserve(round, sender, &id, now)) {
             Ok(Admission::New) => self.store(queue, round, sender, id, bytes).await,
-            Ok(Admission::Repeated) => Ok(UploadOutcome::Repeated),
+            Ok(Admission::Repeated) => Ok(Admission::Repeated),
             Err(error) => {
                 if let Some(open) = self.state().open_round(round).filter(|_| error != UploadError::Busy) {
-                    open.refused += 1;
+                    open.record.refused += 1;
                 }
                 Err(error)
             }
@@ -147,7 +123,7 @@ impl Federation {
         sender: Sender,
         id: UploadId,
         bytes: Bytes,
-    ) -> Result<UploadOutcome, UploadError> {
+    ) -> Result<Admission, UploadError> {
         let size = bytes.len() as u64;
         let receipt = Receipt { sender, key: id.key.clone(), digest: id.digest, bytes: size };
         let upload = Change::Upload { federation: self.id, round, receipt, bytes: bytes.clone() };
@@ -165,7 +141,7 @@ impl Federation {
         }
         self.wake.notify_one();
         committed?;
-        Ok(UploadOutcome::Stored)
+        Ok(Admission::New)
     }
 
     /// The terms of the round that a sender is expected to answer; `None` if this very update is stored.
@@ -183,7 +159,7 @@ impl Federation {
                 Ok(Admission::New) => Ok(Some(Arc::clone(&open.terms))),
                 Ok(Admission::Repeated) => Ok(None),
                 Err(error) => {
-                    open.refused += 1;
+                    open.record.refused += 1;
                     Err(error)
                 }
             };
@@ -208,7 +184,7 @@ impl Federation {
         }
         let mut buffer = self.buffer();
         let valid = self.decode(bytes, terms, &mut buffer);
-        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffers = lock(&self.buffers);
         if buffers.len() < MAX_BUFFERS {
             buffers.push(buffer);
         }
@@ -223,13 +199,12 @@ impl Federation {
         }
         codec::decode_update(bytes, buffer).map_err(|error| decode_error(&error))?;
         check_addressee((buffer.federation(), buffer.round()), terms)?;
-        buffer.check(terms).map_err(|error| UploadError::WrongEncoding(error.to_string()))?;
+        buffer.check(terms).map_err(|error| UploadError::invalid("wrong-encoding", error))?;
         self.config.row_norm.map_or(Ok(()), |bound| check_norms(buffer.update(), bound))
     }
 
     pub(super) fn buffer(&self) -> Received {
-        let reused = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        reused.unwrap_or_else(|| Received::new(&self.layout))
+        lock(&self.buffers).pop().unwrap_or_else(|| Received::new(&self.layout))
     }
 
     /// Records that a device declines a round.
@@ -272,19 +247,17 @@ fn check_addressee((federation, round): (FederationId, RoundId), terms: &RoundTe
     if (federation, round) == (terms.federation, terms.round) {
         return Ok(());
     }
-    Err(UploadError::WrongRound(format!(
-        "the update is for {federation} and {round}, expected {} and {}",
-        terms.federation, terms.round
-    )))
+    let expected = format!("expected {} and {}", terms.federation, terms.round);
+    Err(UploadError::invalid("wrong-round", format!("the update is for {federation} and {round}, {expected}")))
 }
 
 fn decode_error(error: &DecodeError) -> UploadError {
-    let text = error.to_string();
-    match error {
-        DecodeError::Layout(..) => UploadError::WrongShape(text),
-        DecodeError::Value(..) => UploadError::NotFinite(text),
-        _ => UploadError::Malformed(text),
-    }
+    let code = match error {
+        DecodeError::Layout(..) => "wrong-shape",
+        DecodeError::Value(..) => "not-finite",
+        _ => "malformed",
+    };
+    UploadError::invalid(code, error)
 }
 
 fn check_norms(update: &Update, bound: f32) -> Result<(), UploadError> {
@@ -293,8 +266,8 @@ fn check_norms(update: &Update, bound: f32) -> Result<(), UploadError> {
         for (row, values) in rows.iter() {
             let norm = square(values).sqrt();
             if norm > f64::from(bound) {
-                let (norm, bound) = (format!("{norm:.4}"), bound.to_string());
-                return Err(UploadError::RowTooLarge { table, row, norm, bound });
+                let detail = format!("table {table}, row {row}: norm {norm:.4} exceeds the bound {bound}");
+                return Err(UploadError::invalid("row-too-large", detail));
             }
         }
     }

@@ -172,9 +172,9 @@ impl Federation {
             wanted: round.opening.wanted,
             minimum: round.opening.minimum,
             stored: round.stored,
-            declined: round.declined,
-            refused: round.refused,
-            bytes_up: round.bytes_up,
+            declined: round.record.declined,
+            refused: round.record.refused,
+            bytes_up: round.record.bytes_up,
             opened: round.opening.opened,
             deadline: round.opening.deadline,
         });

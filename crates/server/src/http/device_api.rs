@@ -5,7 +5,7 @@ use super::download::{self, Caching};
 use super::problem::Problem;
 use super::request::DeviceRequest;
 use super::{Body, WIRE};
-use crate::federation::{CheckIn, Encoded, MAX_MESSAGE_BYTES, SealReply, UploadOutcome};
+use crate::federation::{Admission, CheckIn, Encoded, MAX_MESSAGE_BYTES};
 use crate::now;
 use axum::Json;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -116,12 +116,12 @@ pub(super) async fn update(request: DeviceRequest, body: Body) -> Answer {
     let (from, key) = (request.device_and_round()?, request.key()?);
     let (bytes, _reservation) = request.read(body, request.federation.upload_limit()).await?;
     let (queue, size) = (&request.server.queue, bytes.len() as u64);
-    let outcome = request.federation.receive_update(queue, from, key, bytes, now()).await?;
-    Ok(accepted(&request, outcome, size))
+    let admission = request.federation.receive_update(queue, from, key, bytes, now()).await?;
+    Ok(accepted(&request, admission, size))
 }
 
-fn accepted(request: &DeviceRequest, outcome: UploadOutcome, size: u64) -> Response {
-    let repeated = outcome == UploadOutcome::Repeated;
+fn accepted(request: &DeviceRequest, admission: Admission, size: u64) -> Response {
+    let repeated = admission == Admission::Repeated;
     if !repeated {
         request.server.metrics.received(&request.federation.name, size);
     }
@@ -149,8 +149,8 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
     let (bytes, _reservation) = body.read(request.federation.upload_limit(), &request.headers).await?;
     let (queue, size) = (&request.server.queue, bytes.len() as u64);
     let from = (round, &token);
-    let outcome = request.federation.receive_anonymous_update(queue, from, key, bytes, now()).await?;
-    Ok(accepted(&request, outcome, size))
+    let admission = request.federation.receive_anonymous_update(queue, from, key, bytes, now()).await?;
+    Ok(accepted(&request, admission, size))
 }
 
 /// A device sends a message of secure aggregation.
@@ -166,8 +166,8 @@ pub(super) async fn send_seal_message(request: DeviceRequest, body: Body) -> Res
 pub(super) async fn seal_message(request: DeviceRequest) -> Answer {
     let (device, round) = request.device_and_round()?;
     let response = match request.federation.seal_message_for(device, round)? {
-        SealReply::Message(bytes) => ([(CONTENT_TYPE, WIRE)], bytes).into_response(),
-        SealReply::Wait => later(request.federation.config.check_in_seconds.min(SEAL_POLL_SECONDS)),
+        Some(bytes) => ([(CONTENT_TYPE, WIRE)], bytes).into_response(),
+        None => later(request.federation.config.check_in_seconds.min(SEAL_POLL_SECONDS)),
     };
     Ok(with_caching(response, "no-store"))
 }

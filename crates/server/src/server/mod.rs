@@ -12,18 +12,18 @@ use crate::federation::{
     catalog, check_name,
 };
 use crate::metrics::Metrics;
-use crate::now;
 use crate::secret::{self, Kind};
 use crate::storage::{
     Change, DeviceRecord, FederationRecord, Hash, Millis, RoundRecord, Status, Storage, StorageError, Stored,
     TokenPurpose, TokenRecord, VersionRecord,
 };
 use crate::versions::{VersionState, VersionStore};
+use crate::{lock, now};
 use sottovoce_federation::HostedFederation;
 use sottovoce_protocol::ModelVersion;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokens::Tokens;
 use tokio::task::JoinSet;
 
@@ -36,10 +36,7 @@ pub enum CreateError {
     /// There is one of this name.
     #[error("there is a federation {0} already")]
     NameTaken(String),
-    /// The database.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// It cannot be started.
+    /// It cannot be stored or started.
     #[error(transparent)]
     Open(#[from] ServerError),
 }
@@ -88,10 +85,6 @@ pub struct Server {
     next_federation: tokio::sync::Mutex<u64>,
     tasks: Mutex<JoinSet<()>>,
     pub(crate) metrics: Arc<Metrics>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Server {
@@ -196,7 +189,7 @@ impl Server {
         let json = serde_json::to_string(&config).unwrap_or_default();
         let record = FederationRecord::new(id, name, json, catalog_text.into_bytes(), now());
         let change = Change::CreateFederation(Box::new(record.clone()), version.clone());
-        self.queue.commit(vec![change]).await?;
+        self.queue.commit(vec![change]).await.map_err(ServerError::from)?;
         *next += 1;
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         let (devices, receipts, versions) = (Vec::new(), Vec::new(), vec![version]);

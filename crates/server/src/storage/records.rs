@@ -212,7 +212,7 @@ impl OpenRound {
 }
 
 /// A closed round.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RoundRecord {
     /// Its federation.
     #[serde(skip)]

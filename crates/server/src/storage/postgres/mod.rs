@@ -13,7 +13,7 @@ use self::connection::{Session, sql_error};
 use super::schema::{self, Dialect, MigrationError};
 use super::sql::{Sql, SqlError};
 use super::{Change, Database, StorageError, changes};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -161,11 +161,6 @@ impl Writer {
     }
 }
 
-/// A panic in a visitor leaves the connection usable: the next transaction starts with a rollback.
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A new connection. Commits are durable even if the database server's default is not to wait, and keep-alives end the
 /// session of a machine that has vanished, so that it does not hold the lock for hours.
 fn connect(address: &Address) -> Result<Session, SqlError> {
@@ -232,7 +227,7 @@ impl Database for Postgres {
 
     /// Reconnects if the last connection was lost.
     fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError> {
-        let mut reader = locked(&self.reader);
+        let mut reader = crate::lock(&self.reader);
         if reader.as_mut().is_none_or(|session| begin_reading(session).is_err()) {
             let session = reader.insert(connect(&self.address)?);
             begin_reading(session)?;
@@ -246,7 +241,7 @@ impl Database for Postgres {
     }
 
     fn write(&self, changes: &[Change]) -> Result<(), StorageError> {
-        let mut writer = locked(&self.writer);
+        let mut writer = crate::lock(&self.writer);
         let (before, name) = (writer.commits, &self.address.name);
         let uncertain = || StorageError::Uncertain { what: format!("{name}: storing") };
         let failed = |what: &str, error| StorageError::from_sql(format!("{name}: {what}"), error);

@@ -14,8 +14,8 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Three updates of 10 kB fill a page; measured to store them fastest (`examples/store_uploads.rs`).
@@ -78,11 +78,6 @@ impl Sqlite {
         let restored = writer.busy_timeout(BUSY_TIMEOUT);
         self.residue.store(!matches!((wiped, restored), (Ok(0), Ok(()))), Ordering::Relaxed);
     }
-}
-
-/// A panic in a visitor leaves the connection usable: its transaction is rolled back.
-fn locked(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed(name: &str, what: &str, error: &io::Error) -> StorageError {
@@ -178,13 +173,13 @@ impl Database for Sqlite {
     }
 
     fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError> {
-        let mut reader = locked(&self.reader);
+        let mut reader = crate::lock(&self.reader);
         let transaction = reader.transaction().map_err(sql_error)?;
         work(&mut Session(&transaction))
     }
 
     fn write(&self, changes: &[Change]) -> Result<(), StorageError> {
-        let mut writer = locked(&self.writer);
+        let mut writer = crate::lock(&self.writer);
         let failed = |what: &str, error| StorageError::from_sql(format!("{}: {what}", self.name), error);
         let storing = |error| failed("storing", sql_error(error));
         let work = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(storing)?;
