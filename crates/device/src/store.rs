@@ -2,7 +2,7 @@
 
 use crate::Items;
 use sottovoce_protocol::SharedModel;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A store that cannot be read or written. Nothing was overwritten.
@@ -136,41 +136,6 @@ impl Store for MemoryStore {
         (self.model, self.items) = (None, None);
         Ok(())
     }
-}
-
-/// A store that outlives the device: a device opened again finds what the one before has stored.
-impl<S: Store> Store for Arc<Mutex<S>> {
-    fn load(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        lock(self)?.load()
-    }
-
-    fn commit(&mut self, state: &[u8]) -> Result<(), StoreError> {
-        lock(self)?.commit(state)
-    }
-
-    fn load_model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
-        lock(self)?.load_model()
-    }
-
-    fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
-        lock(self)?.save_model(model)
-    }
-
-    fn load_catalog(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
-        lock(self)?.load_catalog()
-    }
-
-    fn save_catalog(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
-        lock(self)?.save_catalog(items)
-    }
-
-    fn clear_downloads(&mut self) -> Result<(), StoreError> {
-        lock(self)?.clear_downloads()
-    }
-}
-
-fn lock<S>(store: &Mutex<S>) -> Result<MutexGuard<'_, S>, StoreError> {
-    store.lock().map_err(|_| StoreError::Other("another user of this store panicked".to_owned()))
 }
 
 /// Random bytes of the operating system.

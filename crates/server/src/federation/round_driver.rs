@@ -7,6 +7,7 @@ use super::unlearning::{self, Rollback};
 use super::{Federation, Published, decline_departed, retention};
 use crate::commit_queue::CommitQueue;
 use crate::error::ServerError;
+use crate::metrics::Metrics;
 use crate::now;
 use crate::storage::{Change, Millis, RoundOpening, RoundRecord, Status, Storage, VersionRecord};
 use crate::versions::{VersionState, VersionStore};
@@ -30,12 +31,7 @@ pub(crate) struct Dependencies {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) queue: CommitQueue,
     pub(crate) versions: Arc<VersionStore>,
-    pub(crate) observer: Arc<dyn RoundObserver>,
-}
-
-/// Is notified of closed rounds.
-pub(crate) trait RoundObserver: Send + Sync {
-    fn closed(&self, federation: &str, record: &RoundRecord);
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// The next step of a federation.
@@ -256,7 +252,7 @@ impl Federation {
         } else {
             warn!(federation = %self.name, round, asked, declined, refused, seconds, why = %record.remark, "round abandoned");
         }
-        dependencies.observer.closed(&self.name, record);
+        dependencies.metrics.closed(&self.name, record);
     }
 
     /// Stops accepting updates; returns the start of the round's record.
@@ -341,7 +337,7 @@ impl Federation {
         dependencies.queue.commit(vec![close, set_status]).await?;
         self.closed(None, record.round);
         self.state().status = status;
-        dependencies.observer.closed(&self.name, &record);
+        dependencies.metrics.closed(&self.name, &record);
         Ok(())
     }
 

@@ -153,7 +153,7 @@ impl Federation {
         self.rolled_back(from, (restored, Arc::new(published)), again, status);
         info!(federation = %self.name, round = abandoned.as_ref().map(|record| record.round), "{remark}");
         if let Some(record) = abandoned {
-            dependencies.observer.closed(&self.name, &record);
+            dependencies.metrics.closed(&self.name, &record);
         }
         Ok(())
     }

@@ -103,8 +103,9 @@ impl Server {
         let loaded = tokio::task::spawn_blocking(load).await;
         let (mut stored, secret) = loaded??;
         let metrics = Arc::new(Metrics::new());
+        let commits = Arc::clone(&metrics);
         let server = Arc::new(Self {
-            queue: CommitQueue::start(Arc::clone(&storage), Arc::clone(&metrics) as Arc<_>)?,
+            queue: CommitQueue::start(Arc::clone(&storage), move |changes, took| commits.committed(changes, took))?,
             storage,
             versions: Arc::new(versions),
             uploads,
@@ -158,7 +159,7 @@ impl Server {
             storage: Arc::clone(&self.storage),
             queue: self.queue.clone(),
             versions: Arc::clone(&self.versions),
-            observer: Arc::clone(&self.metrics) as Arc<_>,
+            metrics: Arc::clone(&self.metrics),
         };
         lock(&self.tasks).spawn(drive(Arc::clone(&federation), dependencies));
         federation

@@ -50,18 +50,12 @@ pub enum StorageError {
         reason: String,
     },
     /// Another server uses the same database.
-    #[error("{what} is in use by another server")]
-    InUse {
-        /// The database.
-        what: String,
-    },
+    #[error("{0} is in use by another server")]
+    InUse(String),
     /// The connection was lost during a commit and the database could not be reached since: the changes may or may not
     /// be stored. No more changes are accepted; a restart finds out.
-    #[error("{what}: the connection was lost, and whether changes were stored is unknown; restart the server")]
-    Uncertain {
-        /// The database.
-        what: String,
-    },
+    #[error("{0}: the connection was lost, and whether changes were stored is unknown; restart the server")]
+    Uncertain(String),
     /// Written by a newer program.
     #[error("{what} has layout {found}; this program knows up to {known}")]
     Newer {

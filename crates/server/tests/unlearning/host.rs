@@ -2,7 +2,7 @@
 
 use sottovoce_core::Rng;
 use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, RowOrigin, Trained, codec};
-use sottovoce_server::commit_queue::{CommitObserver, CommitQueue};
+use sottovoce_server::commit_queue::CommitQueue;
 use sottovoce_server::federation::catalog::CheckedCatalog;
 use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
 use sottovoce_server::storage::{self, Storage, Stored, TokenPurpose};
@@ -15,12 +15,6 @@ use tokio::runtime::Runtime;
 
 pub(crate) const NAME: &str = "town";
 const ITEMS: usize = 6;
-
-struct Unobserved;
-
-impl CommitObserver for Unobserved {
-    fn committed(&self, _: usize, _: Duration) {}
-}
 
 /// A running server.
 pub(crate) struct Host {
@@ -69,7 +63,7 @@ impl Host {
 
     /// Opens a server on this database.
     pub(crate) fn open_on(folder: &Path, storage: Arc<dyn Storage>, runtime: Runtime) -> Self {
-        let queue = CommitQueue::start(Arc::clone(&storage), Arc::new(Unobserved)).unwrap();
+        let queue = CommitQueue::start(Arc::clone(&storage), |_, _| ()).unwrap();
         let versions = VersionStore::open(&folder.join("models").display().to_string()).unwrap();
         let uploads = Some(folder.join("uploads"));
         let server = runtime.block_on(Server::open(storage, versions, uploads)).unwrap();

@@ -88,7 +88,7 @@ impl Postgres {
         let until = Instant::now() + LOCK_TIMEOUT;
         while !try_lock(&mut session).map_err(opening)? {
             if Instant::now() > until {
-                return Err(StorageError::InUse { what: address.name });
+                return Err(StorageError::InUse(address.name));
             }
             sleep(RETRY_INTERVAL);
         }
@@ -243,7 +243,7 @@ impl Database for Postgres {
     fn write(&self, changes: &[Change]) -> Result<(), StorageError> {
         let mut writer = crate::lock(&self.writer);
         let (before, name) = (writer.commits, &self.address.name);
-        let uncertain = || StorageError::Uncertain { what: format!("{name}: storing") };
+        let uncertain = || StorageError::Uncertain(format!("{name}: storing"));
         let failed = |what: &str, error| StorageError::from_sql(format!("{name}: {what}"), error);
         let mut unknown = false;
         // A connection may have been lost long ago: the first attempt notices, the second has a new one.

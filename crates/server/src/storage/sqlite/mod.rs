@@ -94,7 +94,7 @@ fn lock(path: &Path, name: &str) -> Result<File, StorageError> {
     let file = file.map_err(|error| not("cannot be created", &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StorageError::InUse { what: name.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(StorageError::InUse(name.to_owned())),
         Err(TryLockError::Error(error)) => Err(not("cannot be locked", &error)),
     }
 }
