@@ -61,7 +61,7 @@ impl Round {
     /// One step: each device that is not dropped answers what the server has for it.
     fn step(&mut self, dropped: &BTreeSet<ClientIndex>) -> Result<Step, AbortReason> {
         let mut sent = BTreeMap::new();
-        for client in self.server.participants() {
+        for client in self.server.waiting_for() {
             if !dropped.contains(&client) {
                 let down = self.server.message_for(client).unwrap_or_default();
                 let up = answer(&mut self.devices[client as usize], self.server.step(), &down).unwrap();

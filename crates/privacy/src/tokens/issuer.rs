@@ -21,11 +21,6 @@ impl Issuer {
         Self { scope, secret, key: PublicKey(voprf::public_key(&secret)) }
     }
 
-    /// What the tokens are for.
-    pub fn scope(&self) -> Scope {
-        self.scope
-    }
-
     /// For the round's terms.
     pub fn key(&self) -> PublicKey {
         self.key
