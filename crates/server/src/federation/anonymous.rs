@@ -7,7 +7,6 @@
 use super::Federation;
 use super::round::{Admission, Round, UploadId};
 use super::uploads::UploadError;
-use crate::commit_queue::CommitQueue;
 use crate::secret;
 use crate::storage::{Change, Hash, Millis, Sender};
 use bytes::Bytes;
@@ -111,7 +110,6 @@ impl Federation {
     /// If the device is not in the cohort, has had another token, or is revoked.
     pub async fn issue_token(
         &self,
-        queue: &CommitQueue,
         (device, round): (u32, u64),
         bytes: &[u8],
         now: Millis,
@@ -125,7 +123,7 @@ impl Federation {
         })?;
         if new {
             let issue = Change::IssueToken { federation: self.id, round, device, blinded };
-            let committed = queue.commit(vec![issue]).await;
+            let committed = self.services.queue.commit(vec![issue]).await;
             self.with_tokens(round, |open| {
                 let tokens = open.tokens.as_mut().ok_or(UploadError::WrongChannel)?;
                 match &committed {
@@ -164,13 +162,12 @@ impl Federation {
     /// If it is rejected; then nothing has changed, and the token can still be spent.
     pub async fn receive_anonymous_update(
         &self,
-        queue: &CommitQueue,
         (round, token): (u64, &Token),
         key: &str,
         bytes: Bytes,
         now: Millis,
     ) -> Result<Admission, UploadError> {
         self.check_token(round, token)?;
-        self.receive(queue, round, Sender::Token(token.nullifier()), key, bytes, now).await
+        self.receive(round, Sender::Token(token.nullifier()), key, bytes, now).await
     }
 }

@@ -29,8 +29,13 @@ pub(crate) use config::check_name;
 pub(crate) use published::{Encoded, WIRE};
 pub(crate) use seal::MAX_MESSAGE_BYTES;
 
+use crate::commit_queue::CommitQueue;
 use crate::lock;
-use crate::storage::{DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, VersionRecord};
+use crate::metrics::Metrics;
+use crate::storage::{
+    DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, Storage, VersionRecord,
+};
+use crate::versions::VersionStore;
 use anonymous::OneTimeTokens;
 use bytes::Bytes;
 use members::Members;
@@ -51,6 +56,15 @@ const UPLOAD_ALLOWANCE: u64 = 64 << 10;
 const MAX_BUFFERS: usize = 16;
 /// Versions in memory.
 const RECENT_VERSIONS: usize = 3;
+
+/// What federations use of the server.
+#[derive(Clone)]
+pub(crate) struct Services {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) queue: CommitQueue,
+    pub(crate) versions: Arc<VersionStore>,
+    pub(crate) metrics: Arc<Metrics>,
+}
 
 /// A federation.
 pub struct Federation {
@@ -76,6 +90,7 @@ pub struct Federation {
     secret: Hash,
     upload_limit: u64,
     retention: Option<Retention>,
+    services: Services,
     state: Mutex<State>,
     coordinator: Mutex<Coordinator>,
     buffers: Mutex<Vec<Received>>,
@@ -181,6 +196,7 @@ impl Federation {
         hosted: HostedFederation,
         secret: Hash,
         uploads: Option<PathBuf>,
+        services: Services,
     ) -> Result<Self, ResumeError> {
         let StoredFederation { record, devices, round, receipts, versions } = stored;
         let HostedFederation { mut coordinator, rounds } = hosted;
@@ -233,6 +249,7 @@ impl Federation {
             anonymous: coordinator.is_anonymous(),
             secret,
             retention,
+            services,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
             buffers: Mutex::default(),

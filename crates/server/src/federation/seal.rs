@@ -6,8 +6,8 @@
 use super::Federation;
 use super::round::Round;
 use super::uploads::UploadError;
-use crate::commit_queue::{CommitError, CommitQueue};
-use crate::storage::{Change, Hash, Millis, SealMessage, Sender, Storage, StorageError};
+use crate::commit_queue::CommitError;
+use crate::storage::{Change, Hash, Millis, SealMessage, Sender, StorageError};
 use bytes::Bytes;
 use sottovoce_privacy::EncryptedSum;
 use sottovoce_privacy::secagg::{self, Message as _, Step};
@@ -307,18 +307,13 @@ impl Federation {
     ///
     /// # Errors
     /// If it is rejected.
-    pub async fn receive_seal_message(
-        &self,
-        queue: &CommitQueue,
-        (device, round): (u32, u64),
-        bytes: Bytes,
-    ) -> Result<(), UploadError> {
+    pub async fn receive_seal_message(&self, (device, round): (u32, u64), bytes: Bytes) -> Result<(), UploadError> {
         let new = self.with_seal(device, round, |seat, seal| seal.reserve(seat, &bytes))?;
         if !new {
             return Ok(());
         }
         let message = SealMessage { device: Some(device), bytes: bytes.clone() };
-        let committed = queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
+        let committed = self.services.queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
         let accepted = self.with_seal(device, round, |seat, seal| {
             seal.storing -= 1;
             committed?;
@@ -348,7 +343,7 @@ impl Federation {
     }
 
     /// Closes the current step.
-    pub(super) async fn close_seal_step(&self, queue: &CommitQueue) -> Result<(), CommitError> {
+    pub(super) async fn close_seal_step(&self) -> Result<(), CommitError> {
         // The step counts as being stored, so that no message comes between its record and its effect.
         let round = match &mut self.state().round {
             Some(Round { seal: Some(seal), opening, .. }) => {
@@ -358,7 +353,7 @@ impl Federation {
             _ => return Ok(()),
         };
         let message = SealMessage { device: None, bytes: Bytes::new() };
-        let committed = queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
+        let committed = self.services.queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
         if let Some(seal) = self.state().open_round(round).and_then(|open| open.seal.as_mut()) {
             seal.storing -= 1;
             if committed.is_ok() {
@@ -369,13 +364,13 @@ impl Federation {
     }
 
     /// Replays the stored messages of a round that was open when the server stopped.
-    pub(crate) fn replay_seal(&self, messages: &[SealMessage], storage: &dyn Storage) -> Result<(), StorageError> {
+    pub(crate) fn replay_seal(&self, messages: &[SealMessage]) -> Result<(), StorageError> {
         let mut state = self.state();
         let Some(open) = &mut state.round else { return Ok(()) };
         open.seal = self.new_seal(open);
         for message in messages {
             if message.device.is_none() {
-                self.replay_updates(open, storage)?;
+                self.replay_updates(open)?;
             }
             let seat = message.device.map(|device| open.seat(device));
             match (seat, &mut open.seal) {
@@ -385,15 +380,15 @@ impl Federation {
                 _ => (),
             }
         }
-        self.replay_updates(open, storage)
+        self.replay_updates(open)
     }
 
     /// Adds the stored updates to the sum in the step that accepts them.
-    fn replay_updates(&self, open: &mut Round, storage: &dyn Storage) -> Result<(), StorageError> {
+    fn replay_updates(&self, open: &mut Round) -> Result<(), StorageError> {
         if !open.seal.as_ref().is_some_and(Seal::accepts_updates) {
             return Ok(());
         }
-        storage.updates(self.id, open.opening.round, &mut |sender, bytes| {
+        self.services.storage.updates(self.id, open.opening.round, &mut |sender, bytes| {
             // What was rejected then is rejected again.
             let _added = open.seal_update(sender, bytes);
             Ok(())

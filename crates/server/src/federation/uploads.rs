@@ -2,7 +2,7 @@
 
 use super::round::{Admission, DeviceState, UploadId};
 use super::{Federation, MAX_BUFFERS};
-use crate::commit_queue::{CommitError, CommitQueue};
+use crate::commit_queue::CommitError;
 use crate::lock;
 use crate::storage::{Change, Millis, Receipt, Sender};
 use bytes::Bytes;
@@ -78,7 +78,6 @@ impl Federation {
     /// If it is rejected; then nothing has changed.
     pub async fn receive_update(
         &self,
-        queue: &CommitQueue,
         (device, round): (u32, u64),
         key: &str,
         bytes: Bytes,
@@ -87,12 +86,11 @@ impl Federation {
         if self.anonymous {
             return Err(UploadError::WrongChannel);
         }
-        self.receive(queue, round, Sender::Device(device), key, bytes, now).await
+        self.receive(round, Sender::Device(device), key, bytes, now).await
     }
 
     pub(super) async fn receive(
         &self,
-        queue: &CommitQueue,
         round: u64,
         sender: Sender,
         key: &str,
@@ -105,7 +103,7 @@ impl Federation {
         };
         let valid = self.validate(round, sender, &bytes, &terms);
         match valid.and_then(|()| self.reserve(round, sender, &id, now)) {
-            Ok(Admission::New) => self.store(queue, round, sender, id, bytes).await,
+            Ok(Admission::New) => self.store(round, sender, id, bytes).await,
             Ok(Admission::Repeated) => Ok(Admission::Repeated),
             Err(error) => {
                 if let Some(open) = self.state().open_round(round).filter(|_| error != UploadError::Busy) {
@@ -116,18 +114,11 @@ impl Federation {
         }
     }
 
-    async fn store(
-        &self,
-        queue: &CommitQueue,
-        round: u64,
-        sender: Sender,
-        id: UploadId,
-        bytes: Bytes,
-    ) -> Result<Admission, UploadError> {
+    async fn store(&self, round: u64, sender: Sender, id: UploadId, bytes: Bytes) -> Result<Admission, UploadError> {
         let size = bytes.len() as u64;
         let receipt = Receipt { sender, key: id.key.clone(), digest: id.digest, bytes: size };
         let upload = Change::Upload { federation: self.id, round, receipt, bytes: bytes.clone() };
-        let committed = queue.commit(vec![upload]).await;
+        let committed = self.services.queue.commit(vec![upload]).await;
         // The round waits for updates that are being stored, so it is still open.
         if let Some(open) = self.state().open_round(round) {
             match &committed {
@@ -211,16 +202,11 @@ impl Federation {
     ///
     /// # Errors
     /// If the device is not in the cohort or has answered, or if it could not be stored.
-    pub async fn decline(
-        &self,
-        queue: &CommitQueue,
-        (device, round): (u32, u64),
-        now: Millis,
-    ) -> Result<(), UploadError> {
+    pub async fn decline(&self, (device, round): (u32, u64), now: Millis) -> Result<(), UploadError> {
         if !self.can_decline(device, round, now)? {
             return Ok(());
         }
-        queue.commit(vec![Change::Decline { federation: self.id, round, device }]).await?;
+        self.services.queue.commit(vec![Change::Decline { federation: self.id, round, device }]).await?;
         if let Some(open) = self.state().open_round(round) {
             open.decline(device, now);
         }

@@ -1,7 +1,7 @@
 //! The interface for devices.
 
 use super::auth::bearer;
-use super::download::{self, Caching};
+use super::download;
 use super::problem::Problem;
 use super::request::DeviceRequest;
 use super::{Body, WIRE};
@@ -36,12 +36,12 @@ type Answer = Result<Response, Problem>;
 
 /// What a device would join.
 pub(super) async fn about(request: DeviceRequest) -> Response {
-    with_caching(Json(request.federation.public()), "no-cache")
+    with_caching(Json(request.federation.public()), download::REVALIDATE)
 }
 
 /// The item of each row.
 pub(super) async fn catalog(request: DeviceRequest) -> Answer {
-    download::send(&request.federation.catalog, &request.headers, Caching::Revalidate)
+    download::send(&request.federation.catalog, &request.headers, download::REVALIDATE)
 }
 
 /// Enrols a device.
@@ -95,19 +95,19 @@ pub(super) async fn difference(request: DeviceRequest) -> Answer {
 }
 
 /// Private models require a device's credential.
-fn caching_of_models(request: &DeviceRequest) -> Result<Caching, Problem> {
+fn caching_of_models(request: &DeviceRequest) -> Result<&'static str, Problem> {
     if !request.federation.config.private_models {
-        return Ok(Caching::Public);
+        return Ok(download::PUBLIC);
     }
     request.device()?;
-    Ok(Caching::Private)
+    Ok(download::PRIVATE)
 }
 
-fn send_model(request: &DeviceRequest, file: &Encoded, caching: Caching) -> Answer {
+fn send_model(request: &DeviceRequest, file: &Encoded, caching: &'static str) -> Answer {
     let response = download::send(file, &request.headers, caching)?;
     let bytes = axum::body::HttpBody::size_hint(response.body()).exact().unwrap_or(0);
     request.federation.count_sent(bytes);
-    request.server.metrics.sent(&request.federation.name, bytes);
+    request.server.services.metrics.sent(&request.federation.name, bytes);
     Ok(response)
 }
 
@@ -115,15 +115,15 @@ fn send_model(request: &DeviceRequest, file: &Encoded, caching: Caching) -> Answ
 pub(super) async fn update(request: DeviceRequest, body: Body) -> Answer {
     let (from, key) = (request.device_and_round()?, request.key()?);
     let (bytes, _reservation) = request.read(body, request.federation.upload_limit()).await?;
-    let (queue, size) = (&request.server.queue, bytes.len() as u64);
-    let admission = request.federation.receive_update(queue, from, key, bytes, now()).await?;
+    let size = bytes.len() as u64;
+    let admission = request.federation.receive_update(from, key, bytes, now()).await?;
     Ok(accepted(&request, admission, size))
 }
 
 fn accepted(request: &DeviceRequest, admission: Admission, size: u64) -> Response {
     let repeated = admission == Admission::Repeated;
     if !repeated {
-        request.server.metrics.received(&request.federation.name, size);
+        request.server.services.metrics.received(&request.federation.name, size);
     }
     let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
     (status, Json(json!({"stored": true, "repeated": repeated}))).into_response()
@@ -133,7 +133,7 @@ fn accepted(request: &DeviceRequest, admission: Admission, size: u64) -> Respons
 pub(super) async fn token(request: DeviceRequest, body: Body) -> Answer {
     let from = request.device_and_round()?;
     let (bytes, _reservation) = request.read(body, MAX_BLINDED).await?;
-    let issued = request.federation.issue_token(&request.server.queue, from, &bytes, now()).await?;
+    let issued = request.federation.issue_token(from, &bytes, now()).await?;
     Ok(([(CONTENT_TYPE, WIRE), (CACHE_CONTROL, "no-store")], issued).into_response())
 }
 
@@ -147,9 +147,9 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
     // Before the body uses memory.
     request.federation.check_token(round, &token)?;
     let (bytes, _reservation) = body.read(request.federation.upload_limit(), &request.headers).await?;
-    let (queue, size) = (&request.server.queue, bytes.len() as u64);
+    let size = bytes.len() as u64;
     let from = (round, &token);
-    let admission = request.federation.receive_anonymous_update(queue, from, key, bytes, now()).await?;
+    let admission = request.federation.receive_anonymous_update(from, key, bytes, now()).await?;
     Ok(accepted(&request, admission, size))
 }
 
@@ -158,7 +158,7 @@ pub(super) async fn send_seal_message(request: DeviceRequest, body: Body) -> Res
     let from = request.device_and_round()?;
     let limit = MAX_MESSAGE_BYTES.max(request.federation.upload_limit());
     let (bytes, _reservation) = request.read(body, limit).await?;
-    request.federation.receive_seal_message(&request.server.queue, from, bytes).await?;
+    request.federation.receive_seal_message(from, bytes).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -181,7 +181,7 @@ pub(super) async fn refusal(request: DeviceRequest, body: Body) -> Result<Status
     if (federation.0, round.0) != (request.federation.id, from.1) {
         return Err(Problem::new("wrong-round", format!("the refusal is for {federation} and {round}")));
     }
-    request.federation.decline(&request.server.queue, from, now()).await?;
+    request.federation.decline(from, now()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -6,10 +6,10 @@ pub use tokens::{Role, TokenView};
 
 use crate::commit_queue::{CommitError, CommitQueue};
 use crate::error::ServerError;
-use crate::federation::round_driver::{Dependencies, drive};
+use crate::federation::round_driver::drive;
 use crate::federation::{
-    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, StoredFederation, Unlearn,
-    catalog, check_name,
+    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, Services, StoredFederation,
+    Unlearn, catalog, check_name,
 };
 use crate::metrics::Metrics;
 use crate::secret::{self, Kind};
@@ -71,9 +71,7 @@ pub struct Enrolled {
 
 /// All federations, and what they run on.
 pub struct Server {
-    storage: Arc<dyn Storage>,
-    pub(crate) queue: CommitQueue,
-    versions: Arc<VersionStore>,
+    pub(crate) services: Services,
     /// The folder of retained uploads.
     uploads: Option<PathBuf>,
     secret: Hash,
@@ -84,7 +82,6 @@ pub struct Server {
     /// The number of the next federation; locked while one is created.
     next_federation: tokio::sync::Mutex<u64>,
     tasks: Mutex<JoinSet<()>>,
-    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Server {
@@ -104,10 +101,9 @@ impl Server {
         let (mut stored, secret) = loaded??;
         let metrics = Arc::new(Metrics::new());
         let commits = Arc::clone(&metrics);
+        let queue = CommitQueue::start(Arc::clone(&storage), move |changes, took| commits.committed(changes, took))?;
         let server = Arc::new(Self {
-            queue: CommitQueue::start(Arc::clone(&storage), move |changes, took| commits.committed(changes, took))?,
-            storage,
-            versions: Arc::new(versions),
+            services: Services { storage, queue, versions: Arc::new(versions), metrics },
             uploads,
             secret,
             federations: RwLock::default(),
@@ -115,7 +111,6 @@ impl Server {
             enrolling: Mutex::default(),
             next_federation: tokio::sync::Mutex::new(stored.next_federation),
             tasks: Mutex::default(),
-            metrics,
         });
         for record in std::mem::take(&mut stored.federations) {
             server.resume(stored.split_off(record)).await?;
@@ -136,16 +131,13 @@ impl Server {
         let text = std::str::from_utf8(&record.catalog).map_err(ResumeError::of(&name))?;
         let catalog = catalog::check(text).map_err(ResumeError::of(&name))?;
         let mut hosted = config.host(record.id, &catalog).map_err(ResumeError::of(&name))?;
-        let VersionState { version, shared, state, .. } = self.versions.get(record.id, record.version).await?;
+        let VersionState { version, shared, state, .. } = self.services.versions.get(record.id, record.version).await?;
         let resumed = hosted.coordinator.resume(ModelVersion(version), shared, &mut &state[..]);
         resumed.map_err(|error| ResumeError::of(&name)(format!("version {version}: {error}")))?;
         let messages = stored.round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
         let uploads = self.uploads_of(&name);
-        let federation = Federation::new(stored, config, hosted, self.secret, uploads)?;
-        let storage = Arc::clone(&self.storage);
-        let replayed = tokio::task::spawn_blocking(move || {
-            federation.replay_seal(&messages, storage.as_ref()).map(|()| federation)
-        });
+        let federation = Federation::new(stored, config, hosted, self.secret, uploads, self.services.clone())?;
+        let replayed = tokio::task::spawn_blocking(move || federation.replay_seal(&messages).map(|()| federation));
         self.start(replayed.await??);
         Ok(())
     }
@@ -155,13 +147,7 @@ impl Server {
         let federation = Arc::new(federation);
         let mut all = self.federations.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(federation.name.clone(), Arc::clone(&federation));
-        let dependencies = Dependencies {
-            storage: Arc::clone(&self.storage),
-            queue: self.queue.clone(),
-            versions: Arc::clone(&self.versions),
-            metrics: Arc::clone(&self.metrics),
-        };
-        lock(&self.tasks).spawn(drive(Arc::clone(&federation), dependencies));
+        lock(&self.tasks).spawn(drive(Arc::clone(&federation)));
         federation
     }
 
@@ -190,12 +176,13 @@ impl Server {
         let json = serde_json::to_string(&config).unwrap_or_default();
         let record = FederationRecord::new(id, name, json, catalog_text.into_bytes(), now());
         let change = Change::CreateFederation(Box::new(record.clone()), version.clone());
-        self.queue.commit(vec![change]).await.map_err(ServerError::from)?;
+        self.services.queue.commit(vec![change]).await.map_err(ServerError::from)?;
         *next += 1;
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         let (devices, receipts, versions) = (Vec::new(), Vec::new(), vec![version]);
         let stored = StoredFederation { record, devices, round: None, receipts, versions };
-        let federation = Federation::new(stored, config, hosted, self.secret, self.uploads_of(name));
+        let (uploads, services) = (self.uploads_of(name), self.services.clone());
+        let federation = Federation::new(stored, config, hosted, self.secret, uploads, services);
         Ok(self.start(federation.map_err(ServerError::from)?))
     }
 
@@ -208,7 +195,7 @@ impl Server {
     ) -> Result<VersionRecord, CreateError> {
         let state = VersionState::of(&hosted.coordinator, federation, name, &config.model);
         let state = state.map_err(ServerError::from)?;
-        let bytes = self.versions.put(&state, None).await.map_err(ServerError::from)?;
+        let bytes = self.services.versions.put(&state, None).await.map_err(ServerError::from)?;
         let digest = Published::of(&hosted.coordinator).map_err(ConfigError::from)?.digest;
         Ok(VersionRecord { federation, version: 0, digest, bytes, created: now(), rounds: 0 })
     }
@@ -229,7 +216,7 @@ impl Server {
     /// If that cannot be stored.
     pub async fn set_status(&self, federation: &Federation, status: Status) -> Result<(), CommitError> {
         let change = Change::SetStatus { federation: federation.id, status: status.clone() };
-        self.queue.commit(vec![change]).await?;
+        self.services.queue.commit(vec![change]).await?;
         federation.set_status(status);
         Ok(())
     }
@@ -277,7 +264,7 @@ impl Server {
         let (device, enqueued) = federation.number_device(seen, |number, enrolled| {
             let (federation, revoked) = (federation.id, false);
             let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked };
-            (device.clone(), self.queue.enqueue(vec![Change::Enrol { device, token }]))
+            (device.clone(), self.services.queue.enqueue(vec![Change::Enrol { device, token }]))
         });
         let committed = match enqueued {
             Ok(enqueued) => enqueued.done().await,
@@ -291,7 +278,7 @@ impl Server {
             });
         }
         federation.add_device(&device);
-        self.metrics.enrolled(&federation.name);
+        self.services.metrics.enrolled(&federation.name);
         Ok((device.number, false))
     }
 
@@ -303,7 +290,7 @@ impl Server {
     pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ServerError> {
         let _lock = federation.delete_uploads(device).await?;
         let unlearn = federation.config.unlearn == Unlearn::Retrain;
-        self.queue.commit(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
+        self.services.queue.commit(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
         federation.remove_device(device, now());
         Ok(())
     }
@@ -313,7 +300,7 @@ impl Server {
     /// # Errors
     /// If that could not be stored.
     pub async fn revoke(&self, federation: &Federation, device: u32) -> Result<(), CommitError> {
-        self.queue.commit(vec![Change::Revoke { federation: federation.id, device }]).await?;
+        self.services.queue.commit(vec![Change::Revoke { federation: federation.id, device }]).await?;
         federation.revoke(device, now());
         Ok(())
     }
@@ -338,7 +325,7 @@ impl Server {
             tokens.next += 1;
             let (hash, label) = (secret::hash(&token), label.to_owned());
             let record = TokenRecord { id: tokens.next - 1, purpose, hash, label, created: now(), expires };
-            (record.clone(), self.queue.enqueue(vec![Change::AddToken(record)])?)
+            (record.clone(), self.services.queue.enqueue(vec![Change::AddToken(record)])?)
         };
         enqueued.done().await?;
         let view = TokenView::from(&record);
@@ -353,7 +340,7 @@ impl Server {
     pub async fn remove_token(&self, id: u64, federation: Option<u64>) -> Result<bool, CommitError> {
         let exists = self.tokens(federation).iter().any(|token| token.id == id);
         if exists {
-            self.queue.commit(vec![Change::RemoveToken { id }]).await?;
+            self.services.queue.commit(vec![Change::RemoveToken { id }]).await?;
             lock(&self.tokens).remove(id);
         }
         Ok(exists)
@@ -390,7 +377,7 @@ impl Server {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<RoundRecord>, StorageError> {
-        let storage = Arc::clone(&self.storage);
+        let storage = Arc::clone(&self.services.storage);
         let read = tokio::task::spawn_blocking(move || storage.rounds(federation, before, limit)).await;
         read.unwrap_or_else(|error| {
             Err(StorageError::Database { what: "reading rounds".to_owned(), reason: error.to_string() })
@@ -399,14 +386,14 @@ impl Server {
 
     /// Whether the database can be read and written.
     pub async fn is_ready(&self) -> bool {
-        let storage = Arc::clone(&self.storage);
-        let answers = tokio::task::spawn_blocking(move || storage.ping().is_ok()).await.unwrap_or(false);
-        answers && self.queue.is_healthy()
+        let storage = Arc::clone(&self.services.storage);
+        let answers = tokio::task::spawn_blocking(move || storage.secret().is_ok()).await.unwrap_or(false);
+        answers && self.services.queue.is_healthy()
     }
 
     /// The metrics in the OpenMetrics text format.
     pub fn metrics(&self) -> String {
-        self.metrics.encode(self)
+        self.services.metrics.encode(self)
     }
 
     /// Stops opening and closing rounds. The next start resumes open ones.

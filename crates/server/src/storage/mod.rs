@@ -134,12 +134,6 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// If they cannot be read.
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError>;
-
-    /// Checks that the database answers.
-    ///
-    /// # Errors
-    /// If it does not.
-    fn ping(&self) -> Result<(), StorageError>;
 }
 
 /// A database that understands SQL.
@@ -197,9 +191,5 @@ impl<D: Database> Storage for D {
 
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError> {
         read(self, "reading rounds", |sql| load::rounds(sql, federation, before, limit))
-    }
-
-    fn ping(&self) -> Result<(), StorageError> {
-        self.secret().map(drop)
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn check(database: &TestDatabase, storage: Box<dyn Storage>, referenc
 fn new_database_is_empty_and_keeps_its_secret(database: &TestDatabase) {
     let storage = database.open();
     assert_eq!(contents(&*storage), Reference::default());
-    storage.ping().unwrap();
+    storage.secret().unwrap();
     storage.commit(&[]).unwrap();
     let secret = storage.secret().unwrap();
     assert!(secret.iter().any(|byte| *byte != 0));

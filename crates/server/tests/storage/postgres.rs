@@ -97,7 +97,7 @@ fn reconnects_after_the_database_ends_connections() {
         );
         database.execute(&end);
         storage.commit(&[upload(0, 0, 0)]).unwrap();
-        storage.ping().unwrap();
+        storage.secret().unwrap();
         assert_eq!(contents(&*storage).bodies.len(), 1);
     });
 }
