@@ -123,7 +123,7 @@ impl Federation {
         })?;
         if new {
             let issue = Change::IssueToken { federation: self.id, round, device, blinded };
-            let committed = self.services.queue.commit(vec![issue]).await;
+            let committed = self.commit(issue).await;
             self.with_tokens(round, |open| {
                 let tokens = open.tokens.as_mut().ok_or(UploadError::WrongChannel)?;
                 match &committed {

@@ -29,11 +29,12 @@ pub(crate) use config::check_name;
 pub(crate) use published::{Encoded, WIRE};
 pub(crate) use seal::MAX_MESSAGE_BYTES;
 
-use crate::commit_queue::CommitQueue;
+use crate::commit_queue::{CommitError, CommitQueue};
+use crate::error::ServerError;
 use crate::lock;
 use crate::metrics::Metrics;
 use crate::storage::{
-    DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, Storage, VersionRecord,
+    Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, Storage, VersionRecord,
 };
 use crate::versions::VersionStore;
 use anonymous::OneTimeTokens;
@@ -280,19 +281,22 @@ impl Federation {
         }
     }
 
-    /// Gives the next number and timestamp to a device, and has its enrolment enqueued under the lock: numbers are
-    /// stored in ascending order.
-    pub(crate) fn number_device<T>(&self, now: Millis, enqueue: impl FnOnce(u32, Millis) -> T) -> T {
-        let mut state = self.state();
-        let enrolled = state.next_timestamp(now);
-        state.next_device += 1;
-        enqueue(state.next_device - 1, enrolled)
-    }
-
-    /// Adds a device whose enrolment is stored.
-    pub(crate) fn add_device(&self, record: &DeviceRecord) {
-        self.state().members.add(record);
+    /// Enrols a device with a token; returns its number.
+    pub(crate) async fn add_device(&self, credential: Hash, token: u64) -> Result<u32, CommitError> {
+        let (federation, seen, revoked) = (self.id, crate::now(), false);
+        // Enqueued under the lock: numbers are stored in ascending order.
+        let (device, enqueued) = {
+            let mut state = self.state();
+            let (enrolled, number) = (state.next_timestamp(seen), state.next_device);
+            state.next_device += 1;
+            let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked };
+            (device.clone(), self.services.queue.enqueue(vec![Change::Enrol { device, token }])?)
+        };
+        enqueued.done().await?;
+        self.state().members.add(&device);
         self.wake.notify_one();
+        self.services.metrics.enrolled(&self.name);
+        Ok(device.number)
     }
 
     /// Answers a device that checks in.
@@ -349,6 +353,7 @@ impl Federation {
         if let Some(round) = &mut self.state().round {
             round.record.bytes_down += bytes;
         }
+        self.services.metrics.sent(&self.name, bytes);
     }
 
     /// Whether it trains.
@@ -356,33 +361,56 @@ impl Federation {
         self.state().status.clone()
     }
 
-    pub(crate) fn set_status(&self, status: Status) {
+    async fn commit(&self, change: Change) -> Result<(), CommitError> {
+        self.services.queue.commit(vec![change]).await
+    }
+
+    /// Changes whether it trains.
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    pub async fn set_status(&self, status: Status) -> Result<(), CommitError> {
+        self.commit(Change::SetStatus { federation: self.id, status: status.clone() }).await?;
         self.state().status = status;
         self.wake.notify_one();
+        Ok(())
     }
 
-    /// Revokes a device whose revocation is stored.
-    pub(crate) fn revoke(&self, device: u32, now: Millis) {
+    /// Revokes a device's access.
+    ///
+    /// # Errors
+    /// If that could not be stored.
+    pub async fn revoke(&self, device: u32) -> Result<(), CommitError> {
+        self.commit(Change::Revoke { federation: self.id, device }).await?;
         let mut state = self.state();
         state.members.revoke(device);
-        self.leave_round(state, device, now);
+        self.leave_round(state, device);
+        Ok(())
     }
 
-    /// Removes a device whose withdrawal is stored.
-    pub(crate) fn remove_device(&self, device: u32, now: Millis) {
+    /// Withdraws a device: deletes its data and, if the configuration says so, rolls training back to before it
+    /// enrolled.
+    ///
+    /// # Errors
+    /// If its retained uploads could not be deleted, or the withdrawal could not be stored.
+    pub async fn withdraw(&self, device: u32) -> Result<(), ServerError> {
+        let _lock = self.delete_uploads(device).await?;
+        let unlearn = self.config.unlearn == Unlearn::Retrain;
+        self.commit(Change::Withdraw { federation: self.id, device, unlearn }).await?;
         let mut state = self.state();
         let enrolled = state.members.get(device).map(|member| member.enrolled);
-        if let Some(enrolled) = enrolled.filter(|_| self.config.unlearn == Unlearn::Retrain) {
+        if let Some(enrolled) = enrolled.filter(|_| unlearn) {
             state.unlearn = Some(state.unlearn.map_or(enrolled, |pending| pending.min(enrolled)));
         }
         state.members.remove(device);
         state.past_uploads.values_mut().for_each(|uploads| drop(uploads.remove(&Sender::Device(device))));
-        self.leave_round(state, device, now);
+        self.leave_round(state, device);
+        Ok(())
     }
 
-    fn leave_round(&self, mut state: MutexGuard<'_, State>, device: u32, now: Millis) {
+    fn leave_round(&self, mut state: MutexGuard<'_, State>, device: u32) {
         if let Some(round) = &mut state.round {
-            round.remove(device, now);
+            round.remove(device, crate::now());
         }
         self.wake.notify_one();
     }

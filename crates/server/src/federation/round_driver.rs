@@ -127,7 +127,7 @@ impl Federation {
         let issuer = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
         let terms = issuer.iter().try_fold(terms, anonymous::with_key)?;
         let terms = self.retention.iter().try_fold(terms, |terms, _| retention::with_notice(terms))?;
-        self.services.queue.commit(vec![Change::OpenRound(opening.clone())]).await?;
+        self.commit(Change::OpenRound(opening.clone())).await?;
         let (number, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
         let mut round = Round::new(opening, terms, over_selection, issuer.map(OneTimeTokens::new));
@@ -203,7 +203,7 @@ impl Federation {
         }
         record.closed = now();
         let version = published.as_ref().map(|(version, _)| version.clone());
-        self.services.queue.commit(vec![Change::CloseRound(Box::new(record.clone()), version)]).await?;
+        self.commit(Change::CloseRound(Box::new(record.clone()), version)).await?;
         self.closed(published, record.round);
         self.report(&record);
         self.delete_obsolete_versions().await
@@ -249,7 +249,7 @@ impl Federation {
         let of_round = self.state().round.as_ref().map(|round| (round.opening.round, round.uploads_stopped));
         let Some((round, stopped)) = of_round else { return Ok(None) };
         if !stopped {
-            self.services.queue.commit(vec![Change::StopUploads { federation: self.id, round }]).await?;
+            self.commit(Change::StopUploads { federation: self.id, round }).await?;
         }
         let mut state = self.state();
         Ok(state.round.as_mut().map(|round| {
@@ -322,12 +322,8 @@ impl Federation {
     }
 
     async fn finish(&self) -> Result<(), ServerError> {
-        let status = Status::Finished;
-        let change = Change::SetStatus { federation: self.id, status: status.clone() };
-        self.services.queue.commit(vec![change]).await?;
-        let mut state = self.state();
-        state.status = status;
-        info!(federation = %self.name, rounds = self.target_rounds + state.undone, "finished");
+        self.set_status(Status::Finished).await?;
+        info!(federation = %self.name, rounds = self.target_rounds + self.state().undone, "finished");
         Ok(())
     }
 
@@ -335,7 +331,7 @@ impl Federation {
         let obsolete = unlearning::obsolete_versions(&self.state(), self.config.keep_versions, self.config.unlearn);
         for version in obsolete {
             self.services.versions.delete(self.id, version).await?;
-            self.services.queue.commit(vec![Change::RemoveVersion { federation: self.id, version }]).await?;
+            self.commit(Change::RemoveVersion { federation: self.id, version }).await?;
             self.state().versions.remove(&version);
         }
         Ok(())
@@ -347,7 +343,7 @@ impl Federation {
             return;
         }
         let change = Change::Seen { federation: self.id, devices };
-        if let Err(error) = self.services.queue.commit(vec![change]).await {
+        if let Err(error) = self.commit(change).await {
             warn!(federation = %self.name, %error, "the last check-ins of devices are not stored");
         }
     }

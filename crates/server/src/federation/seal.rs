@@ -313,7 +313,7 @@ impl Federation {
             return Ok(());
         }
         let message = SealMessage { device: Some(device), bytes: bytes.clone() };
-        let committed = self.services.queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
+        let committed = self.commit(Change::Seal { federation: self.id, round, message }).await;
         let accepted = self.with_seal(device, round, |seat, seal| {
             seal.storing -= 1;
             committed?;
@@ -353,7 +353,7 @@ impl Federation {
             _ => return Ok(()),
         };
         let message = SealMessage { device: None, bytes: Bytes::new() };
-        let committed = self.services.queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
+        let committed = self.commit(Change::Seal { federation: self.id, round, message }).await;
         if let Some(seal) = self.state().open_round(round).and_then(|open| open.seal.as_mut()) {
             seal.storing -= 1;
             if committed.is_ok() {

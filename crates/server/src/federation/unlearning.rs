@@ -114,7 +114,7 @@ impl Federation {
             Some(plan) => self.roll_back(from, plan).await?,
             None => {
                 let change = Change::RollBack { federation: self.id, from, to: None };
-                self.services.queue.commit(vec![change]).await?;
+                self.commit(change).await?;
                 self.state().unlearnt(from);
                 info!(federation = %self.name, "a device withdrew that no stored version was trained with");
             }

@@ -118,7 +118,7 @@ impl Federation {
         let size = bytes.len() as u64;
         let receipt = Receipt { sender, key: id.key.clone(), digest: id.digest, bytes: size };
         let upload = Change::Upload { federation: self.id, round, receipt, bytes: bytes.clone() };
-        let committed = self.services.queue.commit(vec![upload]).await;
+        let committed = self.commit(upload).await;
         // The round waits for updates that are being stored, so it is still open.
         if let Some(open) = self.state().open_round(round) {
             match &committed {
@@ -132,6 +132,7 @@ impl Federation {
         }
         self.wake.notify_one();
         committed?;
+        self.services.metrics.received(&self.name, size);
         Ok(Admission::New)
     }
 
@@ -206,7 +207,7 @@ impl Federation {
         if !self.can_decline(device, round, now)? {
             return Ok(());
         }
-        self.services.queue.commit(vec![Change::Decline { federation: self.id, round, device }]).await?;
+        self.commit(Change::Decline { federation: self.id, round, device }).await?;
         if let Some(open) = self.state().open_round(round) {
             open.decline(device, now);
         }

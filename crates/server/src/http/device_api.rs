@@ -107,7 +107,6 @@ fn send_model(request: &DeviceRequest, file: &Encoded, caching: &'static str) ->
     let response = download::send(file, &request.headers, caching)?;
     let bytes = axum::body::HttpBody::size_hint(response.body()).exact().unwrap_or(0);
     request.federation.count_sent(bytes);
-    request.server.services.metrics.sent(&request.federation.name, bytes);
     Ok(response)
 }
 
@@ -115,16 +114,12 @@ fn send_model(request: &DeviceRequest, file: &Encoded, caching: &'static str) ->
 pub(super) async fn update(request: DeviceRequest, body: Body) -> Answer {
     let (from, key) = (request.device_and_round()?, request.key()?);
     let (bytes, _reservation) = request.read(body, request.federation.upload_limit()).await?;
-    let size = bytes.len() as u64;
     let admission = request.federation.receive_update(from, key, bytes, now()).await?;
-    Ok(accepted(&request, admission, size))
+    Ok(accepted(admission))
 }
 
-fn accepted(request: &DeviceRequest, admission: Admission, size: u64) -> Response {
+fn accepted(admission: Admission) -> Response {
     let repeated = admission == Admission::Repeated;
-    if !repeated {
-        request.server.services.metrics.received(&request.federation.name, size);
-    }
     let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
     (status, Json(json!({"stored": true, "repeated": repeated}))).into_response()
 }
@@ -147,10 +142,9 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
     // Before the body uses memory.
     request.federation.check_token(round, &token)?;
     let (bytes, _reservation) = body.read(request.federation.upload_limit(), &request.headers).await?;
-    let size = bytes.len() as u64;
     let from = (round, &token);
     let admission = request.federation.receive_anonymous_update(from, key, bytes, now()).await?;
-    Ok(accepted(&request, admission, size))
+    Ok(accepted(admission))
 }
 
 /// A device sends a message of secure aggregation.
@@ -187,7 +181,7 @@ pub(super) async fn refusal(request: DeviceRequest, body: Body) -> Result<Status
 
 /// A device withdraws.
 pub(super) async fn withdraw(request: DeviceRequest) -> Result<StatusCode, Problem> {
-    request.server.withdraw(&request.federation, request.device()?).await?;
+    request.federation.withdraw(request.device()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

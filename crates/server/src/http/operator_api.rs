@@ -82,7 +82,7 @@ pub(super) async fn set_status(request: OperatorRequest) -> Answer {
         }
         _ => (),
     }
-    request.server().set_status(&federation, status).await?;
+    federation.set_status(status).await?;
     Ok(Json(federation.view(now())).into_response())
 }
 
@@ -195,7 +195,7 @@ pub(super) async fn revoke(request: OperatorRequest) -> Answer {
     if !federation.has_device(device) {
         return Err(Problem::new("not-found", format!("there is no device {device}")));
     }
-    request.server().revoke(&federation, device).await?;
+    federation.revoke(device).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

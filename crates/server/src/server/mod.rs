@@ -9,13 +9,13 @@ use crate::error::ServerError;
 use crate::federation::round_driver::drive;
 use crate::federation::{
     ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, Services, StoredFederation,
-    Unlearn, catalog, check_name,
+    catalog, check_name,
 };
 use crate::metrics::Metrics;
 use crate::secret::{self, Kind};
 use crate::storage::{
-    Change, DeviceRecord, FederationRecord, Hash, Millis, RoundRecord, Status, Storage, StorageError, Stored,
-    TokenPurpose, TokenRecord, VersionRecord,
+    Change, FederationRecord, Hash, Millis, RoundRecord, Storage, StorageError, Stored, TokenPurpose, TokenRecord,
+    VersionRecord,
 };
 use crate::versions::{VersionState, VersionStore};
 use crate::{lock, now};
@@ -210,17 +210,6 @@ impl Server {
         self.federations.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Changes the status of a federation.
-    ///
-    /// # Errors
-    /// If that cannot be stored.
-    pub async fn set_status(&self, federation: &Federation, status: Status) -> Result<(), CommitError> {
-        let change = Change::SetStatus { federation: federation.id, status: status.clone() };
-        self.services.queue.commit(vec![change]).await?;
-        federation.set_status(status);
-        Ok(())
-    }
-
     /// Enrols a device; with the same key and token again, the same one.
     ///
     /// # Errors
@@ -260,49 +249,14 @@ impl Server {
         if !lock(&self.tokens).spend(token) {
             return Err(EnrolError::UsedUp);
         }
-        let seen = now();
-        let (device, enqueued) = federation.number_device(seen, |number, enrolled| {
-            let (federation, revoked) = (federation.id, false);
-            let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked };
-            (device.clone(), self.services.queue.enqueue(vec![Change::Enrol { device, token }]))
-        });
-        let committed = match enqueued {
-            Ok(enqueued) => enqueued.done().await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = committed {
+        let added = federation.add_device(credential, token).await;
+        added.map(|device| (device, false)).map_err(|error| {
             lock(&self.tokens).unspend(token);
-            return Err(match error {
+            match error {
                 CommitError::Busy | CommitError::ShuttingDown => EnrolError::Busy,
                 CommitError::Storage(_) => EnrolError::NotStored,
-            });
-        }
-        federation.add_device(&device);
-        self.services.metrics.enrolled(&federation.name);
-        Ok((device.number, false))
-    }
-
-    /// Withdraws a device: deletes its data and, if the configuration says so, rolls training back to before it
-    /// enrolled.
-    ///
-    /// # Errors
-    /// If its retained uploads could not be deleted, or the withdrawal could not be stored.
-    pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ServerError> {
-        let _lock = federation.delete_uploads(device).await?;
-        let unlearn = federation.config.unlearn == Unlearn::Retrain;
-        self.services.queue.commit(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
-        federation.remove_device(device, now());
-        Ok(())
-    }
-
-    /// Revokes a device's access.
-    ///
-    /// # Errors
-    /// If that could not be stored.
-    pub async fn revoke(&self, federation: &Federation, device: u32) -> Result<(), CommitError> {
-        self.services.queue.commit(vec![Change::Revoke { federation: federation.id, device }]).await?;
-        federation.revoke(device, now());
-        Ok(())
+            }
+        })
     }
 
     /// Creates a token, which is returned once and not stored.

@@ -98,7 +98,7 @@ impl Host {
     }
 
     pub(crate) fn withdraw(&self, device: u32) {
-        self.runtime.block_on(self.server.withdraw(&self.federation(), device)).unwrap();
+        self.runtime.block_on(self.federation().withdraw(device)).unwrap();
     }
 
     /// Holds a round with these devices, each with the number of its person; returns the digest of its version.
