@@ -47,7 +47,7 @@ pub use error::ServerError;
 pub use federation::FederationConfig;
 pub use run::{RunError, RunningServer, run};
 pub use secret::NoRandomness;
-pub use server::{CreateError, EnrolError, Enrolled, Role, Server, TokenView};
+pub use server::{CreateError, EnrolError, Enrolled, Role, Server};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};

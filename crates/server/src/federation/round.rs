@@ -2,7 +2,7 @@
 
 use super::anonymous::OneTimeTokens;
 use super::seal::Seal;
-use super::uploads::UploadError;
+use super::uploads::{Result, UploadError};
 use crate::storage::{Hash, Millis, OpenRound, Receipt, RoundOpening, RoundRecord, Sender};
 use bytes::Bytes;
 use sottovoce_federation::{Closing, RoundRules};
@@ -43,7 +43,7 @@ pub enum Admission {
 
 impl UploadId {
     /// How another upload of the same sender compares to this one, which is stored.
-    pub(crate) fn compare(&self, other: &Self) -> Result<Admission, UploadError> {
+    pub(crate) fn compare(&self, other: &Self) -> Result<Admission> {
         match (self.key == other.key, self.digest == other.digest) {
             (true, true) => Ok(Admission::Repeated),
             (true, false) => Err(UploadError::KeyReused),
@@ -185,12 +185,7 @@ impl Round {
     }
 
     /// Whether an upload would be accepted.
-    pub(crate) fn check_upload(
-        &mut self,
-        sender: Sender,
-        id: &UploadId,
-        now: Millis,
-    ) -> Result<Admission, UploadError> {
+    pub(crate) fn check_upload(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission> {
         let over = self.is_over(now) || self.seal.as_ref().is_some_and(|seal| !seal.accepts_updates());
         let waiting = match sender {
             Sender::Device(device) => match self.device(device).ok_or(UploadError::NotAsked)? {
@@ -207,7 +202,7 @@ impl Round {
     }
 
     /// Checks an upload and, if it is new, reserves its slot.
-    pub(crate) fn reserve(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission, UploadError> {
+    pub(crate) fn reserve(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission> {
         let admission = self.check_upload(sender, id, now)?;
         if admission == Admission::New {
             self.mark_storing(sender);
@@ -251,7 +246,7 @@ impl Round {
     }
 
     /// Whether a device may be issued its token, or the same one again.
-    pub(crate) fn check_token_request(&mut self, device: u32, now: Millis) -> Result<(), UploadError> {
+    pub(crate) fn check_token_request(&mut self, device: u32, now: Millis) -> Result<()> {
         let over = self.is_over(now);
         match self.device(device).ok_or(UploadError::NotAsked)? {
             DeviceState::Waiting | DeviceState::TokenIssued if over => Err(UploadError::RoundClosed),
@@ -261,7 +256,7 @@ impl Round {
     }
 
     /// A device was issued its token.
-    pub(crate) fn token_issued(&mut self, device: u32) -> Result<(), UploadError> {
+    pub(crate) fn token_issued(&mut self, device: u32) -> Result<()> {
         let index = self.index(device).ok_or(UploadError::NotAsked)?;
         if self.devices[index] == DeviceState::Declined {
             return Err(UploadError::Duplicate);

@@ -5,7 +5,7 @@
 
 use super::Federation;
 use super::round::Round;
-use super::uploads::UploadError;
+use super::uploads::{Result, UploadError};
 use crate::commit_queue::CommitError;
 use crate::storage::{Change, Hash, Millis, SealMessage, Sender, StorageError};
 use bytes::Bytes;
@@ -180,7 +180,7 @@ impl Seal {
     }
 
     /// Whether a new message is to be stored; `false` if it was accepted before.
-    fn reserve(&mut self, seat: u32, bytes: &[u8]) -> Result<bool, UploadError> {
+    fn reserve(&mut self, seat: u32, bytes: &[u8]) -> Result<bool> {
         if self.has_accepted(seat, bytes) {
             return Ok(false);
         }
@@ -196,7 +196,7 @@ impl Seal {
         Ok(true)
     }
 
-    fn message_for(&self, seat: u32) -> Result<Option<Vec<u8>>, UploadError> {
+    fn message_for(&self, seat: u32) -> Result<Option<Vec<u8>>> {
         let (takes_part, message) = match &self.kind {
             Kind::Masked(masks) => {
                 let takes_part = masks.aborted().is_none() && masks.is_participant(seat);
@@ -239,7 +239,7 @@ impl Seal {
     }
 
     /// Checks that an update belongs to this round.
-    pub(crate) fn validate(&self, seat: u32, bytes: &[u8]) -> Result<(), UploadError> {
+    pub(crate) fn validate(&self, seat: u32, bytes: &[u8]) -> Result<()> {
         let masks = match &self.kind {
             Kind::Masked(masks) => masks,
             Kind::Encrypted(encrypted) => {
@@ -277,7 +277,7 @@ impl Round {
     }
 
     /// A device's seat, and the seal of the round.
-    fn seat_and_seal(&mut self, device: u32) -> Result<(u32, &mut Seal), UploadError> {
+    fn seat_and_seal(&mut self, device: u32) -> Result<(u32, &mut Seal)> {
         let seat = self.seat(device).ok_or(UploadError::NotAsked)?;
         Ok((seat, self.seal.as_mut().ok_or(UploadError::RoundClosed)?))
     }
@@ -307,7 +307,7 @@ impl Federation {
     ///
     /// # Errors
     /// If it is rejected.
-    pub async fn receive_seal_message(&self, (device, round): (u32, u64), bytes: Bytes) -> Result<(), UploadError> {
+    pub async fn receive_seal_message(&self, (device, round): (u32, u64), bytes: Bytes) -> Result<()> {
         let new = self.with_seal(device, round, |seat, seal| seal.reserve(seat, &bytes))?;
         if !new {
             return Ok(());
@@ -327,16 +327,11 @@ impl Federation {
     ///
     /// # Errors
     /// If it has no part in the round, or no longer.
-    pub fn seal_message_for(&self, device: u32, round: u64) -> Result<Option<Vec<u8>>, UploadError> {
+    pub fn seal_message_for(&self, device: u32, round: u64) -> Result<Option<Vec<u8>>> {
         self.with_seal(device, round, |seat, seal| seal.message_for(seat))
     }
 
-    fn with_seal<T>(
-        &self,
-        device: u32,
-        round: u64,
-        work: impl FnOnce(u32, &mut Seal) -> Result<T, UploadError>,
-    ) -> Result<T, UploadError> {
+    fn with_seal<T>(&self, device: u32, round: u64, work: impl FnOnce(u32, &mut Seal) -> Result<T>) -> Result<T> {
         let mut state = self.state();
         let (seat, seal) = state.open_round(round).ok_or(UploadError::RoundClosed)?.seat_and_seal(device)?;
         work(seat, seal)

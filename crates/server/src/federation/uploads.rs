@@ -9,6 +9,9 @@ use bytes::Bytes;
 use sottovoce_protocol::{DecodeError, FederationId, Received, RoundId, RoundTerms, Update, codec};
 use std::sync::Arc;
 
+/// What becomes of an upload.
+pub(super) type Result<T, E = UploadError> = std::result::Result<T, E>;
+
 /// Why an upload was rejected; a device can act on each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UploadError {
@@ -76,27 +79,15 @@ impl Federation {
     ///
     /// # Errors
     /// If it is rejected; then nothing has changed.
-    pub async fn receive_update(
-        &self,
-        (device, round): (u32, u64),
-        key: &str,
-        bytes: Bytes,
-        now: Millis,
-    ) -> Result<Admission, UploadError> {
+    pub async fn receive_update(&self, (device, round): (u32, u64), key: &str, bytes: Bytes) -> Result<Admission> {
         if self.anonymous {
             return Err(UploadError::WrongChannel);
         }
-        self.receive(round, Sender::Device(device), key, bytes, now).await
+        self.receive(round, Sender::Device(device), key, bytes).await
     }
 
-    pub(super) async fn receive(
-        &self,
-        round: u64,
-        sender: Sender,
-        key: &str,
-        bytes: Bytes,
-        now: Millis,
-    ) -> Result<Admission, UploadError> {
+    pub(super) async fn receive(&self, round: u64, sender: Sender, key: &str, bytes: Bytes) -> Result<Admission> {
+        let now = crate::now();
         let id = UploadId { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
         let Some(terms) = self.expects(round, sender, &id, now)? else {
             return Ok(Admission::Repeated);
@@ -114,7 +105,7 @@ impl Federation {
         }
     }
 
-    async fn store(&self, round: u64, sender: Sender, id: UploadId, bytes: Bytes) -> Result<Admission, UploadError> {
+    async fn store(&self, round: u64, sender: Sender, id: UploadId, bytes: Bytes) -> Result<Admission> {
         let size = bytes.len() as u64;
         let receipt = Receipt { sender, key: id.key.clone(), digest: id.digest, bytes: size };
         let upload = Change::Upload { federation: self.id, round, receipt, bytes: bytes.clone() };
@@ -137,13 +128,7 @@ impl Federation {
     }
 
     /// The terms of the round that a sender is expected to answer; `None` if this very update is stored.
-    fn expects(
-        &self,
-        round: u64,
-        sender: Sender,
-        id: &UploadId,
-        now: Millis,
-    ) -> Result<Option<Arc<RoundTerms>>, UploadError> {
+    fn expects(&self, round: u64, sender: Sender, id: &UploadId, now: Millis) -> Result<Option<Arc<RoundTerms>>> {
         let mut state = self.state();
         let next = state.next_round;
         if let Some(open) = state.open_round(round) {
@@ -162,13 +147,13 @@ impl Federation {
         }
     }
 
-    fn reserve(&self, round: u64, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission, UploadError> {
+    fn reserve(&self, round: u64, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission> {
         let mut state = self.state();
         state.open_round(round).ok_or(UploadError::RoundClosed)?.reserve(sender, id, now)
     }
 
     /// Checks an update against the terms, or against the protocol if it is sealed.
-    fn validate(&self, round: u64, sender: Sender, bytes: &[u8], terms: &RoundTerms) -> Result<(), UploadError> {
+    fn validate(&self, round: u64, sender: Sender, bytes: &[u8], terms: &RoundTerms) -> Result<()> {
         if let Some(open) = self.state().open_round(round)
             && let (Some(seal), Sender::Device(device)) = (&open.seal, sender)
         {
@@ -183,7 +168,7 @@ impl Federation {
         valid
     }
 
-    fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<(), UploadError> {
+    fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<()> {
         if let Some(length) = self.quantized_length {
             let words = codec::decode_quantized(bytes, self.layout.fingerprint(), length);
             let words = words.map_err(|error| decode_error(&error))?;
@@ -203,7 +188,7 @@ impl Federation {
     ///
     /// # Errors
     /// If the device is not in the cohort or has answered, or if it could not be stored.
-    pub async fn decline(&self, (device, round): (u32, u64), now: Millis) -> Result<(), UploadError> {
+    pub async fn decline(&self, (device, round): (u32, u64), now: Millis) -> Result<()> {
         if !self.can_decline(device, round, now)? {
             return Ok(());
         }
@@ -216,7 +201,7 @@ impl Federation {
     }
 
     /// Whether a device can decline; `false` if it has declined before.
-    fn can_decline(&self, device: u32, round: u64, now: Millis) -> Result<bool, UploadError> {
+    fn can_decline(&self, device: u32, round: u64, now: Millis) -> Result<bool> {
         if let Some(open) = self.state().open_round(round) {
             // A sealed round accepts updates in one of its steps only, but devices may decline in all.
             let sealed = open.seal.is_some() && !open.is_over(now);
@@ -230,7 +215,7 @@ impl Federation {
     }
 }
 
-fn check_addressee((federation, round): (FederationId, RoundId), terms: &RoundTerms) -> Result<(), UploadError> {
+fn check_addressee((federation, round): (FederationId, RoundId), terms: &RoundTerms) -> Result<()> {
     if (federation, round) == (terms.federation, terms.round) {
         return Ok(());
     }
@@ -247,7 +232,7 @@ fn decode_error(error: &DecodeError) -> UploadError {
     UploadError::invalid(code, error)
 }
 
-fn check_norms(update: &Update, bound: f32) -> Result<(), UploadError> {
+fn check_norms(update: &Update, bound: f32) -> Result<()> {
     let square = |values: &[f32]| values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
     for (table, rows) in update.tables().iter().enumerate() {
         for (row, values) in rows.iter() {

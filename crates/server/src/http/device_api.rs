@@ -114,7 +114,7 @@ fn send_model(request: &DeviceRequest, file: &Encoded, caching: &'static str) ->
 pub(super) async fn update(request: DeviceRequest, body: Body) -> Answer {
     let (from, key) = (request.device_and_round()?, request.key()?);
     let (bytes, _reservation) = request.read(body, request.federation.upload_limit()).await?;
-    let admission = request.federation.receive_update(from, key, bytes, now()).await?;
+    let admission = request.federation.receive_update(from, key, bytes).await?;
     Ok(accepted(admission))
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
     request.federation.check_token(round, &token)?;
     let (bytes, _reservation) = body.read(request.federation.upload_limit(), &request.headers).await?;
     let from = (round, &token);
-    let admission = request.federation.receive_anonymous_update(from, key, bytes, now()).await?;
+    let admission = request.federation.receive_anonymous_update(from, key, bytes).await?;
     Ok(accepted(admission))
 }
 

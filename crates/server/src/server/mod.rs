@@ -2,7 +2,7 @@
 
 mod tokens;
 
-pub use tokens::{Role, TokenView};
+pub use tokens::Role;
 
 use crate::commit_queue::{CommitError, CommitQueue};
 use crate::error::ServerError;
@@ -268,7 +268,7 @@ impl Server {
         purpose: TokenPurpose,
         label: &str,
         expires: Option<Millis>,
-    ) -> Result<(String, TokenView), ServerError> {
+    ) -> Result<(String, TokenRecord), ServerError> {
         let token = secret::new(match purpose {
             TokenPurpose::Enrolment { .. } => Kind::Enrolment,
             TokenPurpose::Operator { .. } => Kind::Operator,
@@ -282,9 +282,8 @@ impl Server {
             (record.clone(), self.services.queue.enqueue(vec![Change::AddToken(record)])?)
         };
         enqueued.done().await?;
-        let view = TokenView::from(&record);
-        lock(&self.tokens).add(record);
-        Ok((token, view))
+        lock(&self.tokens).add(record.clone());
+        Ok((token, record))
     }
 
     /// Removes a token of a federation, or an operator's; returns whether there was one.
@@ -301,12 +300,12 @@ impl Server {
     }
 
     /// The enrolment tokens of a federation, or the operators' tokens.
-    pub fn tokens(&self, federation: Option<u64>) -> Vec<TokenView> {
+    pub fn tokens(&self, federation: Option<u64>) -> Vec<TokenRecord> {
         let wanted = |record: &&TokenRecord| match record.purpose {
             TokenPurpose::Enrolment { federation: of, .. } => Some(of) == federation,
             TokenPurpose::Operator { .. } => federation.is_none(),
         };
-        lock(&self.tokens).iter().filter(wanted).map(TokenView::from).collect()
+        lock(&self.tokens).iter().filter(wanted).cloned().collect()
     }
 
     /// The role that a token gives.
@@ -317,8 +316,8 @@ impl Server {
 
     /// Whether there is no admin's token yet.
     pub(crate) fn has_no_admin(&self) -> bool {
-        let admin = Some(Role::Admin.to_string());
-        !self.tokens(None).iter().any(|token| token.role == admin)
+        let admin = TokenPurpose::Operator { role: Role::Admin.to_string() };
+        !self.tokens(None).iter().any(|token| token.purpose == admin)
     }
 
     /// Closed rounds before a round, the latest first.

@@ -101,13 +101,16 @@ pub struct DeviceRecord {
 }
 
 /// What a token is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum TokenPurpose {
     /// Enrolment of devices.
     Enrolment {
         /// The federation.
+        #[serde(skip)]
         federation: u64,
         /// Enrolments left; `None`: no limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
         uses: Option<u64>,
     },
     /// Access of an operator.
@@ -117,14 +120,13 @@ pub enum TokenPurpose {
     },
 }
 
-/// A token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A token; as JSON what operators see of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TokenRecord {
     /// Its number; never reused.
     pub id: u64,
-    /// What it is for.
-    pub purpose: TokenPurpose,
     /// Hash of the token.
+    #[serde(skip)]
     pub hash: Hash,
     /// A name for people.
     pub label: String,
@@ -132,6 +134,9 @@ pub struct TokenRecord {
     pub created: Millis,
     /// When it expires.
     pub expires: Option<Millis>,
+    /// What it is for.
+    #[serde(flatten)]
+    pub purpose: TokenPurpose,
 }
 
 /// Who sent an update.

@@ -125,7 +125,7 @@ impl Host {
             let terms = codec::decode_terms(&selected.unwrap()).unwrap();
             let bytes = update(person, &terms);
             let from = (device, terms.round.0);
-            let sent = federation.receive_update(from, "key", bytes.into(), now());
+            let sent = federation.receive_update(from, "key", bytes.into());
             self.runtime.block_on(sent).unwrap();
         }
     }
