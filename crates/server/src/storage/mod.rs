@@ -18,7 +18,7 @@ pub use records::{
 };
 pub use sqlite::Sqlite;
 
-use sql::{Sql, SqlError};
+use sql::{Result, Sql, SqlError};
 use std::path::Path;
 use thiserror::Error;
 
@@ -142,17 +142,13 @@ trait Database: Send + Sync {
     fn name(&self) -> &str;
 
     /// Reads in one transaction.
-    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError>;
+    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<()>) -> Result<()>;
 
     /// Makes changes in one transaction.
     fn write(&self, changes: &[Change]) -> Result<(), StorageError>;
 }
 
-fn read<T>(
-    database: &impl Database,
-    what: &str,
-    work: impl Fn(&mut dyn Sql) -> Result<T, SqlError>,
-) -> Result<T, StorageError> {
+fn read<T>(database: &impl Database, what: &str, work: impl Fn(&mut dyn Sql) -> Result<T>) -> Result<T, StorageError> {
     let mut found = None;
     let done = database.read(&mut |sql| {
         found = Some(work(sql)?);

@@ -7,7 +7,7 @@ mod connection;
 
 use self::connection::{Session, sql_error};
 use super::schema::{self, Dialect, MigrationError};
-use super::sql::{Sql, SqlError};
+use super::sql::{Result, Sql, SqlError};
 use super::{Change, Database, StorageError, changes};
 use crate::private_file;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -120,7 +120,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn connect(path: &Path) -> Result<Connection, SqlError> {
+fn connect(path: &Path) -> Result<Connection> {
     // One thread at a time uses a connection: the mutex around it is ours.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sql_error)?;
@@ -146,7 +146,7 @@ fn connect(path: &Path) -> Result<Connection, SqlError> {
 fn migrate<S: AsRef<str>>(
     connection: &mut Connection,
     migrations: &[S],
-    initialise: impl FnOnce(&mut dyn Sql) -> Result<(), SqlError>,
+    initialise: impl FnOnce(&mut dyn Sql) -> Result<()>,
 ) -> Result<(), MigrationError> {
     let work = Transaction::new(connection, TransactionBehavior::Immediate).map_err(sql_error)?;
     let number = |sql| work.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(sql_error);
@@ -172,7 +172,7 @@ impl Database for Sqlite {
         &self.name
     }
 
-    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError> {
+    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<()>) -> Result<()> {
         let mut reader = crate::lock(&self.reader);
         let transaction = reader.transaction().map_err(sql_error)?;
         work(&mut Session(&transaction))
