@@ -86,7 +86,7 @@ impl Round {
 }
 
 fn answer(device: &mut Device, step: Step, down: &[u8]) -> Result<Vec<u8>, DeviceError> {
-    let client = device.client();
+    let client = device.advertise().header.client;
     // Every answer comes from a device that was put away and taken up again.
     let identity = device.config().signed.then(|| KNOWN[client as usize].clone());
     *device = Device::restore(&device.save(), identity)?;

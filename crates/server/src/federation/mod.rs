@@ -20,7 +20,7 @@ mod view;
 
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
-pub use published::{Published, digest};
+pub use published::Published;
 pub use round::Admission;
 pub use uploads::UploadError;
 pub use view::{FederationView, PrivacyView, PublicView, RoundView};
@@ -89,7 +89,8 @@ pub struct Federation {
     anonymous: bool,
     /// The server's secret.
     secret: Hash,
-    upload_limit: u64,
+    /// The largest size of an update in bytes.
+    pub(crate) upload_limit: u64,
     retention: Option<Retention>,
     services: Services,
     state: Mutex<State>,
@@ -265,11 +266,6 @@ impl Federation {
 
     fn coordinator(&self) -> MutexGuard<'_, Coordinator> {
         lock(&self.coordinator)
-    }
-
-    /// The largest size of an update in bytes.
-    pub fn upload_limit(&self) -> u64 {
-        self.upload_limit
     }
 
     /// The holder of a credential.
@@ -459,9 +455,4 @@ fn decline_departed(round: &mut Round, members: &Members) {
     let gone = |device: &u32| members.get(*device).is_none_or(|member| member.revoked);
     let gone: Vec<u32> = round.opening.cohort.iter().copied().filter(gone).collect();
     gone.into_iter().for_each(|device| round.remove(device, crate::now()));
-}
-
-/// A hash in hexadecimal.
-pub(crate) fn hex(hash: &Hash) -> String {
-    blake3::Hash::from_bytes(*hash).to_hex().to_string()
 }

@@ -1,6 +1,5 @@
 //! Files that devices download: encoded once, sent often.
 
-use super::hex;
 use crate::lock;
 use crate::storage::Hash;
 use axum::http::HeaderValue;
@@ -8,7 +7,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sottovoce_federation::{Coordinator, DownloadMessage, FederationError, PrivacySpent};
-use sottovoce_protocol::{ModelVersion, Parameters, codec};
+use sottovoce_protocol::{ModelVersion, codec};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -52,7 +51,7 @@ fn gzipped(plain: &[u8]) -> Option<Vec<u8>> {
 #[derive(Debug)]
 pub struct Published {
     pub(crate) version: ModelVersion,
-    /// Hash of the parameters.
+    /// The hash by which a device verifies the model it holds: of all tables' values in order, little-endian.
     pub(crate) digest: Hash,
     /// The same in hexadecimal, as a header value.
     pub(crate) digest_header: HeaderValue,
@@ -71,11 +70,15 @@ impl Published {
     pub(crate) fn of(coordinator: &Coordinator) -> Result<Self, FederationError> {
         let (offer, mut bytes) = (coordinator.offer(), Vec::new());
         codec::encode_model(offer.model(), offer.values(), &mut bytes)?;
-        let digest = digest(&offer.model().parameters);
-        let header = HeaderValue::from_str(&hex(&digest));
+        let mut hasher = blake3::Hasher::new();
+        offer.model().parameters.le_bytes(|bytes| {
+            hasher.update(bytes);
+        });
+        let digest = hasher.finalize();
+        let header = HeaderValue::from_str(&digest.to_hex());
         Ok(Self {
             version: offer.model().version,
-            digest,
+            digest: *digest.as_bytes(),
             digest_header: header.unwrap_or_else(|_| HeaderValue::from_static("")),
             whole: Encoded::new(bytes, WIRE),
             spent: coordinator.privacy_spent(),
@@ -111,13 +114,4 @@ impl Published {
         }
         Ok(difference)
     }
-}
-
-/// The hash by which a device verifies the model it holds: of all tables' values in order, little-endian.
-pub fn digest(parameters: &Parameters) -> Hash {
-    let mut hasher = blake3::Hasher::new();
-    parameters.le_bytes(|bytes| {
-        hasher.update(bytes);
-    });
-    *hasher.finalize().as_bytes()
 }

@@ -113,7 +113,7 @@ fn send_model(request: &DeviceRequest, file: &Encoded, caching: &'static str) ->
 /// A device uploads its update.
 pub(super) async fn update(request: DeviceRequest, body: Body) -> Answer {
     let (from, key) = (request.device_and_round()?, request.key()?);
-    let (bytes, _reservation) = request.read(body, request.federation.upload_limit()).await?;
+    let (bytes, _reservation) = request.read(body, request.federation.upload_limit).await?;
     let admission = request.federation.receive_update(from, key, bytes).await?;
     Ok(accepted(admission))
 }
@@ -141,7 +141,7 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
     request.require_wire()?;
     // Before the body uses memory.
     request.federation.check_token(round, &token)?;
-    let (bytes, _reservation) = body.read(request.federation.upload_limit(), &request.headers).await?;
+    let (bytes, _reservation) = body.read(request.federation.upload_limit, &request.headers).await?;
     let from = (round, &token);
     let admission = request.federation.receive_anonymous_update(from, key, bytes).await?;
     Ok(accepted(admission))
@@ -150,7 +150,7 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
 /// A device sends a message of secure aggregation.
 pub(super) async fn send_seal_message(request: DeviceRequest, body: Body) -> Result<StatusCode, Problem> {
     let from = request.device_and_round()?;
-    let limit = MAX_MESSAGE_BYTES.max(request.federation.upload_limit());
+    let limit = MAX_MESSAGE_BYTES.max(request.federation.upload_limit);
     let (bytes, _reservation) = request.read(body, limit).await?;
     request.federation.receive_seal_message(from, bytes).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -10,9 +10,10 @@ pub type Millis = u64;
 pub type Hash = [u8; 32];
 
 /// Whether a federation trains.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// Rounds are held.
+    #[default]
     Running,
     /// No new round opens until an operator resumes training.
     Paused,
@@ -35,7 +36,7 @@ impl Status {
 }
 
 /// A federation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FederationRecord {
     /// Its number; never reused.
     pub id: u64,
@@ -66,20 +67,7 @@ pub struct FederationRecord {
 impl FederationRecord {
     /// A new federation.
     pub fn new(id: u64, name: &str, config: String, catalog: Vec<u8>, created: Millis) -> Self {
-        Self {
-            id,
-            name: name.to_owned(),
-            config,
-            catalog,
-            created,
-            status: Status::Running,
-            next_device: 0,
-            next_round: 0,
-            version: 0,
-            undone: 0,
-            rolled_back: None,
-            unlearn: None,
-        }
+        Self { id, name: name.to_owned(), config, catalog, created, ..Self::default() }
     }
 }
 
