@@ -12,8 +12,8 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Method,
-    Options, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Options,
+    Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
 use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
