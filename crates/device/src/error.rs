@@ -25,18 +25,12 @@ pub enum DeviceError {
     /// The change of policy is invalid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The history is too long.
-    #[error("{found} interactions, this device stores at most {most}")]
+    /// The history or the roster is too long.
+    #[error("{found} {what}, this device stores at most {most}")]
     TooLong {
-        /// Interactions there would be.
-        found: usize,
-        /// The limit.
-        most: usize,
-    },
-    /// The roster is too long.
-    #[error("{found} identities, this device stores at most {most}")]
-    Roster {
-        /// Identities there would be.
+        /// `interactions` or `identities`.
+        what: &'static str,
+        /// How many there would be.
         found: usize,
         /// The limit.
         most: usize,

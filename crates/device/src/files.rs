@@ -76,7 +76,7 @@ impl FileStore {
             private_file(OpenOptions::new().create(true).truncate(false), &path).map_err(failed("opening", &path))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { folder: folder.to_owned(), key, _lock: lock }),
-            Err(fs::TryLockError::WouldBlock) => Err(StoreError::InUse { path: folder.display().to_string() }),
+            Err(fs::TryLockError::WouldBlock) => Err(StoreError::InUse(folder.display().to_string())),
             Err(fs::TryLockError::Error(error)) => Err(failed("locking", &path)(error)),
         }
     }
@@ -114,7 +114,7 @@ impl FileStore {
             return Err(self.damaged(name, "it does not begin as an encrypted file of this version does"));
         }
         if header[MAGIC.len()..][..FINGERPRINT] != self.key.fingerprint() {
-            return Err(StoreError::Key { path: self.folder.join(name).display().to_string() });
+            return Err(StoreError::Key(self.folder.join(name).display().to_string()));
         }
         let nonce: [u8; NONCE] = std::array::from_fn(|index| header[MAGIC.len() + FINGERPRINT + index]);
         let associated = associated(header, name);

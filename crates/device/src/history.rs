@@ -54,12 +54,6 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    fn new(timed: Vec<(i64, u32)>) -> Self {
-        let mut rows: Vec<u32> = timed.iter().map(|&(_, row)| row).collect();
-        rows.sort_unstable();
-        Self { rows, timed }
-    }
-
     /// The latest interaction with one of these items, which ascend.
     fn latest_of(&self, items: &[u32]) -> Option<(i64, u32)> {
         // Of several at the same time, the one imported last.
@@ -148,7 +142,10 @@ impl History {
     /// The interactions with items of a catalog, in its rows.
     pub(crate) fn rows(&self, items: &Items) -> Rows {
         let known = self.ids.iter().zip(&self.times).filter_map(|(id, time)| Some((*time, items.find(id)?)));
-        Rows::new(known.collect())
+        let timed: Vec<(i64, u32)> = known.collect();
+        let mut rows: Vec<u32> = timed.iter().map(|&(_, row)| row).collect();
+        rows.sort_unstable();
+        Rows { rows, timed }
     }
 
     pub(crate) fn write(&self, out: &mut Writer) {

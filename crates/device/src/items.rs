@@ -22,26 +22,17 @@ pub enum CatalogError {
         most: u64,
     },
     /// The first line is not the header.
-    #[error("the catalog's first line is {found:?}, expected \"item\\ttitle\\tcategories\"")]
-    Header {
-        /// What was found.
-        found: String,
-    },
+    #[error("the catalog's first line is {0:?}, expected \"item\\ttitle\\tcategories\"")]
+    Header(String),
     /// A line without an id, or with too long a one.
-    #[error("line {line} of the catalog: an item's id has 1 to {ID_BYTES} bytes")]
-    Id {
-        /// The line, from 1.
-        line: usize,
-    },
+    #[error("line {0} of the catalog: an item's id has 1 to {ID_BYTES} bytes")]
+    Id(usize),
     /// Its facts about items cannot be read.
     #[error("the catalog's facts, {0}")]
     Facts(#[from] FactsError),
     /// Two items have the same id.
-    #[error("the catalog has item {id:?} twice")]
-    Twice {
-        /// The id.
-        id: String,
-    },
+    #[error("the catalog has item {0:?} twice")]
+    Twice(String),
 }
 
 const HEADER: [&str; 3] = ["item", "title", "categories"];
@@ -85,7 +76,7 @@ impl Items {
         }
         let header = text.lines().next().unwrap_or_default();
         if header.split('\t').ne(HEADER) {
-            return Err(CatalogError::Header { found: header.chars().take(80).collect() });
+            return Err(CatalogError::Header(header.chars().take(80).collect()));
         }
         let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text, facts };
         items.starts = items.line_starts()?;
@@ -93,7 +84,7 @@ impl Items {
         by_id.sort_unstable_by(|&a, &b| items.id(a as usize).cmp(items.id(b as usize)));
         for pair in by_id.windows(2) {
             if items.id(pair[0] as usize) == items.id(pair[1] as usize) {
-                return Err(CatalogError::Twice { id: items.id(pair[0] as usize).to_owned() });
+                return Err(CatalogError::Twice(items.id(pair[0] as usize).to_owned()));
             }
         }
         items.starts.shrink_to_fit();
@@ -107,7 +98,7 @@ impl Items {
         while at < self.text.len() {
             let id = field(&self.text[at..], 0);
             if id.is_empty() || id.len() > ID_BYTES {
-                return Err(CatalogError::Id { line: starts.len() + 2 });
+                return Err(CatalogError::Id(starts.len() + 2));
             }
             starts.push(at as u32);
             at = self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1);

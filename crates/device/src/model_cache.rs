@@ -15,15 +15,9 @@ impl Digest {
     /// The digest of a model.
     pub fn of(parameters: &Parameters) -> Self {
         let mut hasher = blake3::Hasher::new();
-        for table in parameters.tables() {
-            if cfg!(target_endian = "little") {
-                hasher.update(bytemuck::cast_slice(table.values()));
-            } else {
-                table.values().iter().for_each(|value| {
-                    hasher.update(&value.to_le_bytes());
-                });
-            }
-        }
+        parameters.le_bytes(|bytes| {
+            hasher.update(bytes);
+        });
         Self(hasher.finalize())
     }
 

@@ -12,18 +12,14 @@ use sottovoce_protocol::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Version of the stored format. A later version appends fields to an earlier one.
+/// Version of the stored format. A later version appends fields to an earlier one:
+///
+/// - 2: sealed rounds and the federation's key
+/// - 3: tokens of anonymous uploads
+/// - 4: refused layers, upload retention and rosters
+/// - 5: fixed disclosure and its private model
+/// - 6: the secret that decides which items are disclosed
 const VERSION: u8 = 6;
-/// Version 2 added sealed rounds and the federation's key.
-const WITH_SEALING: u8 = 2;
-/// Version 3 added tokens of anonymous uploads.
-const WITH_TOKENS: u8 = 3;
-/// Version 4 added refused layers, upload retention and rosters.
-const WITH_ROSTERS: u8 = 4;
-/// Version 5 added fixed disclosure and its private model.
-const WITH_FIXED_DISCLOSURE: u8 = 5;
-/// Version 6 added the secret that decides which items are disclosed.
-const WITH_DISCLOSURE_SECRET: u8 = 6;
 
 /// A device's membership in its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,28 +174,28 @@ impl State {
         };
         // Owners who chose per-round disclosure before there was another mode keep it.
         state.policy.disclosure = DisclosureMode::PerRound;
-        if version >= WITH_SEALING {
+        if version >= 2 {
             state.sealing = from.optional("sealed update", Sealing::read)?;
             state.key = from.optional("federation's key", |from| from.array("federation's key"))?;
         }
-        if version >= WITH_TOKENS
+        if version >= 3
             && let Some(credential) = from.optional("token", UploadCredential::read)?
         {
             state.pending.as_mut().ok_or("token")?.upload_credential = Some(credential);
         }
-        if version >= WITH_ROSTERS {
+        if version >= 4 {
             state.policy.refused_layers = names(from, "refused layers")?;
             state.uploads_are_retained = from.flag("upload retention")?;
             state.roster = from.optional("roster", read_roster)?.map(Arc::new);
         }
-        if version >= WITH_FIXED_DISCLOSURE {
+        if version >= 5 {
             if from.flag("disclosure mode")? {
                 state.policy.disclosure = DisclosureMode::Fixed;
             }
             state.disclosed = from.optional("model of disclosed items", read_private)?;
         }
         state.disclosure_secret = match version {
-            WITH_DISCLOSURE_SECRET.. => Secret::new(from.array("disclosure secret")?),
+            6.. => Secret::new(from.array("disclosure secret")?),
             _ => state.secret.clone(),
         };
         from.end("end")?;

@@ -2,7 +2,7 @@
 
 use crate::Items;
 use sottovoce_protocol::SharedModel;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A store that cannot be read or written. Nothing was overwritten.
@@ -19,17 +19,11 @@ pub enum StoreError {
         error: std::io::Error,
     },
     /// Another process uses the folder.
-    #[error("{path} is in use by another process")]
-    InUse {
-        /// The folder.
-        path: String,
-    },
+    #[error("{0} is in use by another process")]
+    InUse(String),
     /// The file was encrypted under another key.
-    #[error("{path} was encrypted under another key than the one given")]
-    Key {
-        /// The file.
-        path: String,
-    },
+    #[error("{0} was encrypted under another key than the one given")]
+    Key(String),
     /// The file is damaged.
     #[error("{path} is damaged: {what}")]
     Damaged {
@@ -39,11 +33,8 @@ pub enum StoreError {
         what: String,
     },
     /// The operating system gives no random numbers.
-    #[error("no random numbers: {what}")]
-    Random {
-        /// The cause.
-        what: String,
-    },
+    #[error("no random numbers: {0}")]
+    Random(String),
     /// A store of the embedder failed.
     #[error("{0}")]
     Other(String),
@@ -147,46 +138,11 @@ impl Store for MemoryStore {
     }
 }
 
-/// A store that outlives the device: a device opened again finds what the one before has stored.
-impl<S: Store> Store for Arc<Mutex<S>> {
-    fn load(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        lock(self)?.load()
-    }
-
-    fn commit(&mut self, state: &[u8]) -> Result<(), StoreError> {
-        lock(self)?.commit(state)
-    }
-
-    fn load_model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
-        lock(self)?.load_model()
-    }
-
-    fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
-        lock(self)?.save_model(model)
-    }
-
-    fn load_catalog(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
-        lock(self)?.load_catalog()
-    }
-
-    fn save_catalog(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
-        lock(self)?.save_catalog(items)
-    }
-
-    fn clear_downloads(&mut self) -> Result<(), StoreError> {
-        lock(self)?.clear_downloads()
-    }
-}
-
-fn lock<S>(store: &Mutex<S>) -> Result<MutexGuard<'_, S>, StoreError> {
-    store.lock().map_err(|_| StoreError::Other("another user of this store panicked".to_owned()))
-}
-
 /// Random bytes of the operating system.
 #[cfg(feature = "files")]
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| StoreError::Random { what: error.to_string() })?;
+    getrandom::fill(&mut bytes).map_err(|error| StoreError::Random(error.to_string()))?;
     Ok(bytes)
 }
 

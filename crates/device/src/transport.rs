@@ -5,9 +5,10 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// HTTP method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Read.
+    #[default]
     Get,
     /// Send.
     Post,
@@ -30,7 +31,7 @@ impl Method {
 pub const WIRE: &str = "application/vnd.sottovoce";
 
 /// A request of a device to its server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The method.
     pub method: Method,
@@ -47,36 +48,6 @@ pub struct Request {
     pub body: Arc<[u8]>,
     /// Limit on the response's body; a transport rejects longer ones.
     pub max_response_bytes: u64,
-}
-
-impl Request {
-    pub(crate) fn new(method: Method, path: String, max_response_bytes: u64) -> Self {
-        Self {
-            method,
-            path,
-            bearer: None,
-            round_token: None,
-            idempotency_key: None,
-            body: Arc::new([]),
-            max_response_bytes,
-        }
-    }
-
-    pub(crate) fn with_bearer(self, bearer: &str) -> Self {
-        Self { bearer: Some(bearer.to_owned()), ..self }
-    }
-
-    pub(crate) fn with_round_token(self, token: Option<String>) -> Self {
-        Self { round_token: token, ..self }
-    }
-
-    pub(crate) fn with_key(self, key: String) -> Self {
-        Self { idempotency_key: Some(key), ..self }
-    }
-
-    pub(crate) fn with_body(self, body: Arc<[u8]>) -> Self {
-        Self { body, ..self }
-    }
 }
 
 /// A response of the server.

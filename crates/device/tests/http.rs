@@ -3,12 +3,9 @@
 mod common;
 
 use common::{Fault, Server, enrolment, http, options};
-use sottovoce_device::{
-    Device, FileStore, HttpOptions, HttpTransport, Key, Method, NextStep, Request, Transport, WaitReason,
-};
+use sottovoce_device::{Device, FileStore, HttpOptions, HttpTransport, Key, NextStep, Request, Transport, WaitReason};
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -16,15 +13,7 @@ const NOW: Duration = Duration::from_secs(1_000_000);
 
 fn get(max_response_bytes: u64) -> Request {
     let path = "/v1/federations/films/catalog".to_owned();
-    Request {
-        method: Method::Get,
-        path,
-        bearer: None,
-        round_token: None,
-        idempotency_key: None,
-        body: Arc::new([]),
-        max_response_bytes,
-    }
+    Request { path, max_response_bytes, ..Request::default() }
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn dp_sgd_accounts_for_the_rounds_of_a_device() {
         let (summary, values) = train(model, &sgd(&[("interactions", Value::Real(rate))])).unwrap();
         let spent = summary.privacy.unwrap();
         assert_eq!((spent.hides, spent.placement, spent.clip), ("an interaction", "sgd", Some(1.0)));
-        let each = if rate < 1.0 { Round::Poisson { rate, multiplier: 1.0 } } else { Round::full(1.0) };
+        let each = Round::Poisson { rate, multiplier: 1.0 };
         let mut accountant = Accountant::default();
         accountant.record(each, spent.rounds).unwrap();
         assert_eq!(accountant.epsilon(1e-5).unwrap().tight, spent.epsilon);

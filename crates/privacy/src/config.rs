@@ -169,6 +169,7 @@ impl PrivacyConfig {
                 (None, None) => Ok(()),
             };
         };
+        let is_approximate = matches!(self.seal, Some(Seal::Encryption { scheme: Scheme::Ckks, .. }));
         match self.noise {
             Some(noise) if noise.per_example.is_some() != (noise.placement == Placement::Sgd) => {
                 Err(PrivacyError::NoiseWithoutClip)
@@ -187,15 +188,9 @@ impl PrivacyConfig {
                 Err(PrivacyError::Laplace("what updates say of their lengths has Gaussian noise"))
             }
             Some(_) if quantization.rows != RowLayout::Dense => Err(FormError::BucketsWithoutCounts.into()),
-            _ if quantization.rows != RowLayout::Dense && self.is_approximate() => {
-                Err(PrivacyError::ApproximateBuckets)
-            }
+            None if quantization.rows != RowLayout::Dense && is_approximate => Err(PrivacyError::ApproximateBuckets),
             _ => self.form().map(|_| ()),
         }
-    }
-
-    fn is_approximate(&self) -> bool {
-        matches!(self.seal, Some(Seal::Encryption { scheme: Scheme::Ckks, .. }))
     }
 
     /// The quantisation of updates, if there is one.

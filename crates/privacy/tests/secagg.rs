@@ -61,7 +61,7 @@ impl Round {
     /// One step: each device that is not dropped answers what the server has for it.
     fn step(&mut self, dropped: &BTreeSet<ClientIndex>) -> Result<Step, AbortReason> {
         let mut sent = BTreeMap::new();
-        for client in self.server.participants() {
+        for client in self.server.waiting_for() {
             if !dropped.contains(&client) {
                 let down = self.server.message_for(client).unwrap_or_default();
                 let up = answer(&mut self.devices[client as usize], self.server.step(), &down).unwrap();
@@ -86,7 +86,7 @@ impl Round {
 }
 
 fn answer(device: &mut Device, step: Step, down: &[u8]) -> Result<Vec<u8>, DeviceError> {
-    let client = device.client();
+    let client = device.advertise().header.client;
     // Every answer comes from a device that was put away and taken up again.
     let identity = device.config().signed.then(|| KNOWN[client as usize].clone());
     *device = Device::restore(&device.save(), identity)?;

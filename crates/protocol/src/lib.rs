@@ -94,6 +94,8 @@ pub use parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
 pub use policy::{DisclosureMode, Participation, Policy, Reportable};
 pub use requirement::LayerRequirement;
 pub use rows::Rows;
-pub use terms::{CriterionRequest, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, TermsDraft};
+pub use terms::{
+    CriterionRequest, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, Spec, TermsDraft,
+};
 pub use update::{AddressedUpdate, AtDevice, AtServer, Disclosed, Received, RowOrigin, Trained, Update};
 pub use values::ValueEncoding;

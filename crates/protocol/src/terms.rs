@@ -9,23 +9,20 @@ use thiserror::Error;
 /// Settings by name, as text.
 pub type Settings = BTreeMap<String, String>;
 
-/// Which model to train, and how.
+/// A model or a mechanism, and how it is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelSpec {
-    /// Its name in the registry: `fpl`.
+pub struct Spec {
+    /// Its name: `fpl`.
     pub name: String,
     /// Its settings, all of them.
     pub settings: Settings,
 }
 
-/// One privacy layer of a round: a mechanism and its settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PrivacyLayer {
-    /// The mechanism's name.
-    pub name: String,
-    /// Its settings: epsilon, clipping norm, threshold.
-    pub settings: Settings,
-}
+/// Which model to train, by its name in the registry, and how.
+pub type ModelSpec = Spec;
+
+/// One privacy layer of a round: a mechanism and its settings, such as epsilon, clipping norm, threshold.
+pub type PrivacyLayer = Spec;
 
 /// How a round protects updates, outermost layer last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

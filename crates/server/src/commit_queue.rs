@@ -31,12 +31,6 @@ pub enum CommitError {
     ShuttingDown,
 }
 
-/// Is notified of commits, for metrics.
-pub trait CommitObserver: Send + Sync {
-    /// A transaction with this many changes took this long.
-    fn committed(&self, changes: usize, took: Duration);
-}
-
 type Notify = oneshot::Sender<Result<(), CommitError>>;
 
 /// The queue. Its thread ends when the last handle is dropped and all changes are written.
@@ -47,14 +41,18 @@ pub struct CommitQueue {
 }
 
 impl CommitQueue {
-    /// Starts the thread.
+    /// Starts the thread; `committed` is called after each transaction, with its number of changes and the time it
+    /// took.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(storage: Arc<dyn Storage>, observer: Arc<dyn CommitObserver>) -> std::io::Result<Self> {
+    pub fn start(
+        storage: Arc<dyn Storage>,
+        committed: impl Fn(usize, Duration) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (requests, receiver) = mpsc::channel(QUEUE_LENGTH);
         let healthy = Arc::new(AtomicBool::new(true));
-        let writer = Writer { storage, observer, healthy: Arc::clone(&healthy) };
+        let writer = Writer { storage, committed: Box::new(committed), healthy: Arc::clone(&healthy) };
         std::thread::Builder::new().name("commit-queue".to_owned()).spawn(move || writer.run(receiver))?;
         Ok(Self { requests, healthy })
     }
@@ -101,7 +99,7 @@ impl Enqueued {
 
 struct Writer {
     storage: Arc<dyn Storage>,
-    observer: Arc<dyn CommitObserver>,
+    committed: Box<dyn Fn(usize, Duration) + Send>,
     healthy: Arc<AtomicBool>,
 }
 
@@ -144,7 +142,7 @@ impl Writer {
     fn write(&self, group: Group) {
         let start = Instant::now();
         let written = self.commit(&group.changes);
-        self.observer.committed(group.changes.len(), start.elapsed());
+        (self.committed)(group.changes.len(), start.elapsed());
         let alone = group.callers.len() == 1;
         for (range, notify) in group.callers {
             // After a failure each caller's changes are tried alone, so that one that fails does not affect the others.

@@ -1,6 +1,5 @@
 //! Configuration of the server: a TOML file, which environment variables and flags override.
 
-use crate::http::tls::Certificate;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -75,9 +74,6 @@ pub enum ConfigFileError {
         /// Where and why.
         error: Box<toml::de::Error>,
     },
-    /// TLS needs both files, or names.
-    #[error("tls: give certificate and key, or self_signed names, and not both")]
-    Tls,
 }
 
 impl Config {
@@ -101,24 +97,6 @@ impl Config {
     pub fn models(&self) -> String {
         self.models.clone().unwrap_or_else(|| self.data.join("models").display().to_string())
     }
-
-    /// The source of certificate and key; `None` without TLS.
-    ///
-    /// # Errors
-    /// If one of them is missing, or there are files and names.
-    pub fn certificate(&self) -> Result<Option<Certificate>, ConfigFileError> {
-        let Some(tls) = &self.tls else { return Ok(None) };
-        match (&tls.certificate, &tls.key, &tls.self_signed[..]) {
-            (Some(certificate), Some(key), []) => {
-                Ok(Some(Certificate::Files { certificate: certificate.clone(), key: key.clone() }))
-            }
-            (None, None, names) if !names.is_empty() => {
-                let folder = self.data.join("tls");
-                Ok(Some(Certificate::SelfSigned { names: names.to_vec(), folder }))
-            }
-            _ => Err(ConfigFileError::Tls),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -130,10 +108,7 @@ mod tests {
         let config: Config = toml::from_str("listen = '0.0.0.0:1'\n[tls]\nself_signed = ['localhost']").unwrap();
         assert_eq!((config.listen.as_str(), config.connections), ("0.0.0.0:1", 10_000));
         assert_eq!(config.database(), "sqlite:sottovoce-server/server.sqlite");
-        assert!(matches!(config.certificate(), Ok(Some(Certificate::SelfSigned { .. }))));
-        let half = Tls { key: Some("key.pem".into()), ..Tls::default() };
-        let half = Config { tls: Some(half), ..Config::default() };
-        assert!(matches!(half.certificate(), Err(ConfigFileError::Tls)));
+        assert_eq!(config.tls.map(|tls| tls.self_signed), Some(vec!["localhost".to_owned()]));
         let wrong = toml::from_str::<Config>("listen = '0.0.0.0:1'\nport = 3").unwrap_err().to_string();
         assert!(wrong.contains("line 2") && wrong.contains("port"), "{wrong}");
     }

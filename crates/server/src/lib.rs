@@ -47,11 +47,18 @@ pub use error::ServerError;
 pub use federation::FederationConfig;
 pub use run::{RunError, RunningServer, run};
 pub use secret::NoRandomness;
-pub use server::{CreateError, EnrolError, Enrolled, Role, Server, TokenView};
+pub use server::{CreateError, EnrolError, Enrolled, Role, Server};
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970.
 pub fn now() -> storage::Millis {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// What a thread that panicked held is as usable as before: each change to it is a few assignments, and a transaction
+/// that did not commit is rolled back.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

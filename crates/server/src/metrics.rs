@@ -1,7 +1,5 @@
 //! Metrics for Prometheus. None of them names a device or an address.
 
-use crate::commit_queue::CommitObserver;
-use crate::federation::round_driver::RoundObserver;
 use crate::server::Server;
 use crate::storage::RoundRecord;
 use axum::http::{Method, StatusCode};
@@ -24,34 +22,19 @@ struct RequestLabels {
     code: &'static str,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RouteLabels {
-    route: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct FederationLabels {
-    federation: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RoundLabels {
-    federation: String,
-    outcome: &'static str,
-}
-
-type PerFederation<M> = Family<FederationLabels, M>;
+type Label<T> = (&'static str, T);
+type PerFederation<M> = Family<[Label<String>; 1], M>;
 
 /// The metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
-    seconds: Family<RouteLabels, Histogram>,
+    seconds: Family<[Label<&'static str>; 1], Histogram>,
     uploads: PerFederation<Counter>,
     bytes_up: PerFederation<Counter>,
     bytes_down: PerFederation<Counter>,
     enrolments: PerFederation<Counter>,
-    rounds: Family<RoundLabels, Counter>,
+    rounds: Family<[Label<String>; 2], Counter>,
     counted: PerFederation<Counter>,
     round_seconds: PerFederation<Histogram>,
     commits: Histogram,
@@ -127,7 +110,7 @@ impl Metrics {
         took: Duration,
     ) {
         let status = status.as_u16();
-        self.seconds.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
+        self.seconds.get_or_create(&[("route", route)]).observe(took.as_secs_f64());
         self.requests.get_or_create(&RequestLabels { route, method, status, code }).inc();
     }
 
@@ -143,6 +126,20 @@ impl Metrics {
     pub(crate) fn enrolled(&self, federation: &str) {
         self.enrolments.get_or_create(&of(federation)).inc();
     }
+
+    pub(crate) fn committed(&self, changes: usize, took: Duration) {
+        self.commits.observe(took.as_secs_f64());
+        self.commit_changes.observe(changes as f64);
+    }
+
+    pub(crate) fn closed(&self, federation: &str, record: &RoundRecord) {
+        let outcome = if record.version.is_some() { "closed" } else { "abandoned" };
+        let [of_federation] = of(federation);
+        self.rounds.get_or_create(&[of_federation, ("outcome", outcome.to_owned())]).inc();
+        self.counted.get_or_create(&of(federation)).inc_by(u64::from(record.counted));
+        let took = record.closed.saturating_sub(record.opened) as f64 / 1000.0;
+        self.round_seconds.get_or_create(&of(federation)).observe(took);
+    }
 }
 
 fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> M {
@@ -157,29 +154,12 @@ fn register_as<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &st
     metric
 }
 
-fn of(federation: &str) -> FederationLabels {
-    FederationLabels { federation: federation.to_owned() }
+fn of(federation: &str) -> [Label<String>; 1] {
+    [("federation", federation.to_owned())]
 }
 
 /// The label of a method; callers can invent methods, but not labels.
 pub(crate) fn method_label(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "DELETE"].into_iter().find(|known| *known == method.as_str());
     known.unwrap_or("other")
-}
-
-impl CommitObserver for Metrics {
-    fn committed(&self, changes: usize, took: Duration) {
-        self.commits.observe(took.as_secs_f64());
-        self.commit_changes.observe(changes as f64);
-    }
-}
-
-impl RoundObserver for Metrics {
-    fn closed(&self, federation: &str, record: &RoundRecord) {
-        let outcome = if record.version.is_some() { "closed" } else { "abandoned" };
-        self.rounds.get_or_create(&RoundLabels { federation: federation.to_owned(), outcome }).inc();
-        self.counted.get_or_create(&of(federation)).inc_by(u64::from(record.counted));
-        let took = record.closed.saturating_sub(record.opened) as f64 / 1000.0;
-        self.round_seconds.get_or_create(&of(federation)).observe(took);
-    }
 }

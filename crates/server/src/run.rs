@@ -1,6 +1,6 @@
 //! A whole server, from its configuration to its shutdown.
 
-use crate::config::{Config, ConfigFileError};
+use crate::config::Config;
 use crate::error::ServerError;
 use crate::http::serve::{self, ListenOptions};
 use crate::http::tls::{self, TlsError};
@@ -20,9 +20,6 @@ use tracing_subscriber::EnvFilter;
 /// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Its configuration.
-    #[error(transparent)]
-    Config(#[from] ConfigFileError),
     /// TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -75,7 +72,7 @@ impl RunningServer {
     pub async fn start(config: &Config) -> Result<Self, RunError> {
         let data = &config.data;
         private_file::create_folder(data).map_err(system(format!("the folder {}", data.display())))?;
-        let tls = config.certificate()?.as_ref().map(tls::config).transpose()?;
+        let tls = config.tls.as_ref().map(|tls| tls::config(tls, &data.join("tls"))).transpose()?;
         let url = config.database();
         let opened = tokio::task::spawn_blocking(move || storage::open(&url)).await;
         let storage = opened.map_err(|error| system("a worker stopped")(io::Error::other(error)))?;

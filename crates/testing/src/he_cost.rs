@@ -1,7 +1,7 @@
 //! The cost of additive encryption: both schemes on random vectors.
 
 use sottovoce_privacy::SecureRng;
-use sottovoce_privacy::he::{HeError, bfv, ckks};
+use sottovoce_privacy::he::{HeError, Ring, bfv, ckks};
 
 /// What one scheme cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,11 +82,11 @@ impl Times {
         self.bytes = bytes;
     }
 
-    fn figures(self, (degree, modulus_bits): (usize, u32), clients: u32, values: usize, error: f64) -> SchemeFigures {
+    fn figures(self, ring: &Ring, clients: u32, values: usize, error: f64) -> SchemeFigures {
         let mean = |total: f64| total / f64::from(clients);
         SchemeFigures {
-            degree,
-            modulus_bits,
+            degree: ring.degree,
+            modulus_bits: ring.modulus_bits(),
             seal_seconds: (self.longest, mean(self.sealing)),
             add_seconds: mean(self.adding),
             open_seconds: self.opening,
@@ -121,7 +121,7 @@ fn exact(clients: u32, values: usize, source: &SecureRng, clock: &dyn Fn() -> f6
     let decrypted = sum.map(|sum| decryptor.decrypt(&sum)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
     let error = decrypted.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64;
-    Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
+    Ok(times.figures(parameters.as_ref(), clients, values, error))
 }
 
 fn real(
@@ -130,7 +130,7 @@ fn real(
     source: &SecureRng,
     clock: &dyn Fn() -> f64,
 ) -> Result<SchemeFigures, HeError> {
-    let clients = parameters.clients();
+    let clients = parameters.as_ref().clients;
     let mut decryptor = ckks::Decryptor::new(parameters, source.stream("ckks keeper", 0).seed(), 0)?;
     let key = decryptor.public_key()?;
     let (mut times, mut expected, mut sum) = (Times::default(), vec![0f64; values], None::<ckks::Ciphertext>);
@@ -154,7 +154,7 @@ fn real(
     let decrypted = sum.map(|sum| decryptor.decrypt(&sum, &mut noise)).transpose()?.unwrap_or_default();
     times.opening = clock() - start;
     let error = decrypted.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    Ok(times.figures((parameters.degree(), parameters.modulus_bits()), clients, values, error))
+    Ok(times.figures(parameters.as_ref(), clients, values, error))
 }
 
 #[cfg(test)]

@@ -108,9 +108,9 @@ fn named(id: &str, title: Option<&str>) -> String {
 fn as_usage(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Policy(_)
+        | DeviceError::TooLong { what: "identities", .. }
         | DeviceError::UnknownItem(_)
         | DeviceError::Name(_)
-        | DeviceError::Roster { .. }
         | DeviceError::Enrolled(_) => Usage(error.to_string()).into(),
         other => other.into(),
     }

@@ -212,13 +212,9 @@ fn revoke(server: &TestServer, device: usize) {
 /// The parameters of a version.
 fn model(http: &HttpTransport, federation: &str, version: u64) -> Vec<f32> {
     let request = Request {
-        method: Method::Get,
         path: format!("/v1/federations/{federation}/models/{version}"),
-        bearer: None,
-        round_token: None,
-        idempotency_key: None,
-        body: std::sync::Arc::from([]),
         max_response_bytes: 1 << 20,
+        ..Request::default()
     };
     let response = http.send(&request).unwrap();
     assert_eq!(response.status, 200);

@@ -1,7 +1,6 @@
 //! A device's identity and its roster of others, which do not come from the server.
 
-use super::Device;
-use crate::bounds::Bounds;
+use super::{Device, check_length};
 use crate::{DeviceError, Secret};
 use sottovoce_privacy::IDENTITIES;
 use sottovoce_privacy::secagg::{Identity, IdentityKey, Roster};
@@ -22,11 +21,6 @@ pub(super) fn require(policy: &mut Policy, roster: Option<&Roster>) {
     }
 }
 
-pub(super) fn check_size(roster: Option<&Roster>, bounds: &Bounds) -> Result<(), DeviceError> {
-    let (found, most) = (roster.map_or(0, Roster::len), bounds.roster);
-    if found > most { Err(DeviceError::Roster { found, most }) } else { Ok(()) }
-}
-
 impl Device {
     /// The public half of its identity, for the rosters of others. It stays the same until the device enrols anew.
     pub fn identity(&self) -> IdentityKey {
@@ -44,7 +38,7 @@ impl Device {
     /// # Errors
     /// If there are too many identities, or the change cannot be stored.
     pub fn set_roster(&mut self, roster: Option<Roster>) -> Result<(), DeviceError> {
-        check_size(roster.as_ref(), &self.options.bounds)?;
+        check_length("identities", roster.as_ref().map_or(0, Roster::len), self.options.bounds.roster)?;
         self.update(|state| {
             require(&mut state.policy, roster.as_ref());
             state.roster = roster.map(Arc::new);

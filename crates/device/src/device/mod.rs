@@ -134,8 +134,8 @@ impl Device {
         let Enrolment { server, ca, federation, token, secret, seeds, mut policy, history, items, key, roster } =
             enrolment;
         check_name(&federation)?;
-        check_length(history.len(), &options.bounds)?;
-        identity::check_size(roster.as_ref(), &options.bounds)?;
+        check_length("interactions", history.len(), options.bounds.interactions)?;
+        check_length("identities", roster.as_ref().map_or(0, Roster::len), options.bounds.roster)?;
         let before = store.load()?.map(|bytes| decode(&bytes, &options.bounds)).transpose()?;
         if let Some(before) = before.as_ref().filter(|before| before.membership != Membership::Withdrawn) {
             return Err(DeviceError::Enrolled(before.name.clone()));
@@ -318,9 +318,8 @@ fn decode(bytes: &[u8], bounds: &Bounds) -> Result<State, DeviceError> {
     Ok(State::decode(bytes, bounds).map_err(damaged)?)
 }
 
-fn check_length(found: usize, bounds: &Bounds) -> Result<(), DeviceError> {
-    let most = bounds.interactions;
-    if found > most { Err(DeviceError::TooLong { found, most }) } else { Ok(()) }
+fn check_length(what: &'static str, found: usize, most: usize) -> Result<(), DeviceError> {
+    if found > most { Err(DeviceError::TooLong { what, found, most }) } else { Ok(()) }
 }
 
 /// Names go into paths as they are.

@@ -105,7 +105,7 @@ impl Device {
         let mut history = History::clone(&self.state.history);
         let before = history.len();
         let (added, repeated) = history.extend(interactions);
-        check_length(history.len(), &self.options.bounds)?;
+        check_length("interactions", history.len(), self.options.bounds.interactions)?;
         let unknown = self.items.as_ref().map_or(0, |items| history.unknown_to(items, before));
         self.update(|state| state.history = Arc::new(history))?;
         Ok(ImportSummary { added, repeated, unknown })

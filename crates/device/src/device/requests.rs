@@ -211,86 +211,78 @@ impl Device {
 
     fn request(&self, kind: RequestKind) -> Request {
         let base = format!("/v1/federations/{}", self.state.name);
-        let (bearer, secret) = (self.bearer(), &self.state.secret);
-        let get = |path: String, limit| Request::new(Method::Get, path, limit);
-        let post = |path: String| Request::new(Method::Post, path, SMALL_RESPONSE).with_bearer(bearer);
-        let update = |round: u64, bytes| {
-            let key = secret.idempotency_key("update", round);
-            post(format!("{base}/rounds/{round}/updates")).with_key(key).with_body(bytes)
+        let (bearer, secret) = (Some(self.bearer().to_owned()), &self.state.secret);
+        let get = |path: &str, max_response_bytes| {
+            let path = format!("{base}/{path}");
+            Request { path, max_response_bytes, ..Request::default() }
         };
-        // A message has names and framing beside its values.
+        let with_bearer = |request| Request { bearer: bearer.clone(), ..request };
+        let post = |path: &str| Request { method: Method::Post, ..with_bearer(get(path, SMALL_RESPONSE)) };
+        let update = |round: u64, body| {
+            let idempotency_key = Some(secret.idempotency_key("update", round));
+            Request { idempotency_key, body, ..post(&format!("rounds/{round}/updates")) }
+        };
+        // Models are the same for all devices and may come from a cache: no credential is sent unless the server
+        // demands it. A message has names and framing beside its values.
         let limit = self.options.bounds.model_bytes + SMALL_RESPONSE;
+        let model = |path: String| {
+            let request = get(&path, limit);
+            if self.models_are_private { with_bearer(request) } else { request }
+        };
         let version = match &self.phase {
             Phase::Invited(invitation) => invitation.terms.version.0,
             _ => 0,
         };
-        let sealing = self.state.sealing.as_ref();
+        let (pending, sealing) = (self.state.pending.as_ref(), self.state.sealing.as_ref());
+        let credential = pending.and_then(|pending| pending.upload_credential);
+        let (round, bytes) =
+            pending.map_or_else(Default::default, |pending| (pending.round, Arc::clone(&pending.bytes)));
         let sealed_round = sealing.map_or(0, |sealing| sealing.round.0);
         match kind {
-            RequestKind::Catalog => get(format!("{base}/catalog"), self.options.bounds.catalog_bytes),
-            RequestKind::Enrol => post(format!("{base}/devices")).with_key(secret.idempotency_key("enrol", 0)),
-            RequestKind::CheckIn => post(format!("{base}/check-in")),
-            RequestKind::Model => self.for_model(get(format!("{base}/models/{version}"), limit)),
+            RequestKind::Catalog => get("catalog", self.options.bounds.catalog_bytes),
+            RequestKind::Enrol => {
+                Request { idempotency_key: Some(secret.idempotency_key("enrol", 0)), ..post("devices") }
+            }
+            RequestKind::CheckIn => post("check-in"),
+            RequestKind::Model => model(format!("models/{version}")),
             RequestKind::Difference => {
                 let from = self.shared.as_ref().map_or(0, |shared| shared.model.version.0);
-                self.for_model(get(format!("{base}/models/{version}/from/{from}"), limit))
+                model(format!("models/{version}/from/{from}"))
             }
             RequestKind::Refuse => {
-                let (round, bytes) = match &self.phase {
-                    Phase::Refusing { round, bytes, .. } => (round.0, Arc::clone(bytes)),
-                    _ => (0, Arc::from([])),
+                let (round, body) = match &self.phase {
+                    Phase::Refusing { round, bytes, .. } => (*round, Arc::clone(bytes)),
+                    _ => Default::default(),
                 };
-                post(format!("{base}/rounds/{round}/refusal")).with_body(bytes)
+                Request { body, ..post(&format!("rounds/{}/refusal", round.0)) }
             }
-            RequestKind::Upload => {
-                let (round, bytes) = self.pending_bytes();
-                update(round.0, bytes)
+            RequestKind::Upload => update(round.0, bytes),
+            RequestKind::Token => {
+                let blinded = credential.map(|credential| credential.blinded(secret, round));
+                let body = blinded.map_or_else(Default::default, Arc::from);
+                Request { body, ..post(&format!("rounds/{}/token", round.0)) }
             }
-            RequestKind::Token | RequestKind::UploadAnonymously => self.anonymous_request(kind, &base),
+            // Nothing but the token, which the device's credential was exchanged for: nothing identifies the device.
+            RequestKind::UploadAnonymously => Request {
+                bearer: None,
+                round_token: credential.and_then(|credential| credential.text()),
+                idempotency_key: Some(secret.idempotency_key("anonymous update", round.0)),
+                body: bytes,
+                ..post(&format!("rounds/{}/anonymous-updates", round.0))
+            },
             RequestKind::SendSealed => {
-                let bytes = sealing.and_then(|sealing| sealing.out.clone()).unwrap_or_else(|| Arc::from([]));
+                let body = sealing.and_then(|sealing| sealing.out.clone()).unwrap_or_default();
                 match sealing.is_some_and(Sealing::sends_update) {
-                    true => update(sealed_round, bytes),
-                    false => post(format!("{base}/rounds/{sealed_round}/seal")).with_body(bytes),
+                    true => update(sealed_round, body),
+                    false => Request { body, ..post(&format!("rounds/{sealed_round}/seal")) },
                 }
             }
             RequestKind::ReceiveSealed => {
                 let limit = limit.saturating_mul(ENCRYPTION_OVERHEAD);
-                get(format!("{base}/rounds/{sealed_round}/seal"), limit).with_bearer(bearer)
+                with_bearer(get(&format!("rounds/{sealed_round}/seal"), limit))
             }
-            RequestKind::Withdraw => {
-                Request::new(Method::Delete, format!("{base}/devices/me"), SMALL_RESPONSE).with_bearer(bearer)
-            }
+            RequestKind::Withdraw => Request { method: Method::Delete, ..post("devices/me") },
         }
-    }
-
-    /// The round and the bytes of the pending update.
-    fn pending_bytes(&self) -> (RoundId, Arc<[u8]>) {
-        let pending = self.state.pending.as_ref();
-        pending.map_or((RoundId(0), Arc::from([])), |pending| (pending.round, Arc::clone(&pending.bytes)))
-    }
-
-    /// The requests of an anonymous upload: first the token, with the device's credential; then the update, with the
-    /// token and nothing that identifies the device.
-    fn anonymous_request(&self, kind: RequestKind, base: &str) -> Request {
-        let (secret, (round, bytes)) = (&self.state.secret, self.pending_bytes());
-        let credential = self.state.pending.as_ref().and_then(|pending| pending.upload_credential);
-        let post = |path: &str| Request::new(Method::Post, format!("{base}/rounds/{}/{path}", round.0), SMALL_RESPONSE);
-        if kind == RequestKind::Token {
-            let blinded = credential.map(|credential| credential.blinded(secret, round));
-            let body = blinded.map_or_else(|| Arc::from([]), Arc::from);
-            return post("token").with_bearer(self.bearer()).with_body(body);
-        }
-        post("anonymous-updates")
-            .with_key(secret.idempotency_key("anonymous update", round.0))
-            .with_round_token(credential.and_then(|credential| credential.text()))
-            .with_body(bytes)
-    }
-
-    /// Models are the same for all devices and may come from a cache: no credential is sent unless the server demands
-    /// it.
-    fn for_model(&self, request: Request) -> Request {
-        if self.models_are_private { request.with_bearer(self.bearer()) } else { request }
     }
 
     fn bearer(&self) -> &str {

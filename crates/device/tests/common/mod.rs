@@ -6,8 +6,8 @@ pub mod http;
 
 use sottovoce_core::Rng;
 use sottovoce_device::{
-    Bounds, Device, Digest, Enrolment, History, MemoryStore, Method, ModelCache, NextStep, Options, Request, Response,
-    Secret, Seeds, Timing, Transport, TransportError,
+    Bounds, Device, Digest, Enrolment, History, Items, MemoryStore, Method, ModelCache, NextStep, Options, Request,
+    Response, Secret, Seeds, Store, StoreError, Timing, Transport, TransportError,
 };
 use sottovoce_models::federated::{ServerModel, fpl};
 use sottovoce_privacy::quantize::RowLayout;
@@ -18,7 +18,7 @@ use sottovoce_protocol::{
     SharedModel, TermsDraft, ValueEncoding, codec,
 };
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 pub const ITEMS: usize = 40;
@@ -336,7 +336,45 @@ pub fn enrolment(user: u64) -> Enrolment {
     Enrolment { history: history(user), seeds, ..Enrolment::new("memory:", "films", TOKEN, secret, policy) }
 }
 
-pub type SharedStore = Arc<Mutex<MemoryStore>>;
+/// A store that outlives the device: a device opened again finds what the one before has stored.
+#[derive(Clone, Debug, Default)]
+pub struct SharedStore(Arc<Mutex<MemoryStore>>);
+
+impl SharedStore {
+    pub fn lock(&self) -> MutexGuard<'_, MemoryStore> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Store for SharedStore {
+    fn load(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.lock().load()
+    }
+
+    fn commit(&mut self, state: &[u8]) -> Result<(), StoreError> {
+        self.lock().commit(state)
+    }
+
+    fn load_model(&mut self) -> Result<Option<Arc<SharedModel>>, StoreError> {
+        self.lock().load_model()
+    }
+
+    fn save_model(&mut self, model: &Arc<SharedModel>) -> Result<(), StoreError> {
+        self.lock().save_model(model)
+    }
+
+    fn load_catalog(&mut self) -> Result<Option<Arc<Items>>, StoreError> {
+        self.lock().load_catalog()
+    }
+
+    fn save_catalog(&mut self, items: &Arc<Items>) -> Result<(), StoreError> {
+        self.lock().save_catalog(items)
+    }
+
+    fn clear_downloads(&mut self) -> Result<(), StoreError> {
+        self.lock().clear_downloads()
+    }
+}
 
 pub fn options() -> Options {
     Options { timing: Timing { initial_backoff: Duration::from_millis(10), ..Timing::default() }, ..Options::default() }

@@ -57,7 +57,6 @@ impl PrivacyConfig {
     pub fn read(terms: &PrivacyTerms) -> Result<Self, PrivacyError> {
         let mut found = Self::default();
         for layer in terms.layers.iter().filter(|layer| ![ANONYMOUS, UPLOAD_RETENTION].contains(&&*layer.name)) {
-            let unknown = || PrivacyError::Unknown(layer.name.clone());
             match layer.name.as_str() {
                 QUANTIZATION if found.is_none() => found.quantization = Some(read_quantization(&layer.settings)?),
                 NOISE if found.noise.is_none() && found.seal.is_none() => {
@@ -66,7 +65,7 @@ impl PrivacyConfig {
                 SECURE_AGGREGATION | ENCRYPTION if found.seal.is_none() => {
                     found.seal = Some(read_seal(&layer.name, &layer.settings)?);
                 }
-                _ => return Err(unknown()),
+                _ => return Err(PrivacyError::Unknown(layer.name.clone())),
             }
         }
         found.check()?;

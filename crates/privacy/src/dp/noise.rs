@@ -35,10 +35,6 @@ impl Scale {
         let mantissa = libm::scalbn(value, -exponent).ceil() as u64;
         Ok(Self { mantissa, exponent })
     }
-
-    fn value(self) -> f64 {
-        libm::scalbn(self.mantissa as f64, self.exponent)
-    }
 }
 
 /// Adds independent noise to integers.
@@ -71,11 +67,6 @@ impl DiscreteLaplace {
         let Scale { mantissa, exponent } = Scale::at_least("the scale of Laplace noise", scale)?;
         let (above, under) = if exponent >= 0 { (mantissa << exponent, 1) } else { (mantissa, 1 << -exponent) };
         Ok(Self { above, under })
-    }
-
-    /// The scale after rounding up.
-    pub fn scale(&self) -> f64 {
-        self.above as f64 / self.under as f64
     }
 }
 
@@ -122,7 +113,6 @@ fn signed(size: u64, negative: bool) -> i64 {
 /// = | |x| `slope` - `middle` |.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiscreteGaussian {
-    sigma: Scale,
     /// t
     proposal: u64,
     slope: u128,
@@ -147,12 +137,7 @@ impl DiscreteGaussian {
             let t = (n >> shift) + 1;
             (t, t << (2 * shift), n * n, (n * t) << shift)
         };
-        Ok(Self { sigma, proposal: proposal as u64, slope, middle, unit })
-    }
-
-    /// The standard deviation after rounding up.
-    pub fn sigma(&self) -> f64 {
-        self.sigma.value()
+        Ok(Self { proposal: proposal as u64, slope, middle, unit })
     }
 
     /// True with probability e^-((z / w)^2 / 2); with z = i w + j that is i^2 / 2 + i (j / w) + (j / w)^2 / 2.

@@ -61,16 +61,6 @@ impl Parameters {
         let ring = Ring::new("bfv", context, degree, clients, &others)?;
         Ok(Self { inner, ring, range })
     }
-
-    /// Coefficients of a polynomial.
-    pub fn degree(&self) -> usize {
-        self.ring.degree
-    }
-
-    /// Bits of the modulus.
-    pub fn modulus_bits(&self) -> u32 {
-        self.ring.modulus_bits()
-    }
 }
 
 /// Whether sums of so many fit below a modulus of these sizes, each prime being at least half its size.

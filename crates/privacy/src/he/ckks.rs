@@ -78,21 +78,6 @@ impl Parameters {
         }
     }
 
-    /// Coefficients of a polynomial.
-    pub fn degree(&self) -> usize {
-        DEGREE
-    }
-
-    /// Bits of the modulus.
-    pub fn modulus_bits(&self) -> u32 {
-        self.ring.modulus_bits()
-    }
-
-    /// How many vectors may be added.
-    pub fn clients(&self) -> u32 {
-        self.ring.clients
-    }
-
     /// Standard deviation of the flooding noise, in values.
     pub fn flooding(&self) -> f64 {
         self.flood / scale(self.scale_bits)

@@ -23,8 +23,10 @@ const HEAD: usize = 18;
 #[derive(Clone, Debug)]
 pub struct Ring {
     pub(crate) context: Arc<Context>,
-    pub(crate) degree: usize,
-    pub(crate) clients: u32,
+    /// Coefficients of a polynomial.
+    pub degree: usize,
+    /// How many vectors may be added.
+    pub clients: u32,
     /// Identifies scheme and parameters.
     fingerprint: [u8; 8],
 }
@@ -51,7 +53,7 @@ impl Ring {
     }
 
     /// Bits of the modulus.
-    pub(crate) fn modulus_bits(&self) -> u32 {
+    pub fn modulus_bits(&self) -> u32 {
         self.context.modulus().bits() as u32
     }
 

@@ -93,16 +93,6 @@ impl Grid {
         power(self.bits)
     }
 
-    /// The clipping norm.
-    pub fn clip(&self) -> Option<f32> {
-        self.clip
-    }
-
-    /// The largest value.
-    pub fn range(&self) -> f32 {
-        self.range
-    }
-
     /// The value of a number of steps.
     pub fn value(&self, steps: i64) -> f32 {
         (steps as f64 / power(self.bits)) as f32

@@ -179,13 +179,6 @@ impl Quantizer {
         self.form.votes.then(|| self.length - 1)
     }
 
-    /// All integers of an update.
-    pub fn words(&self, update: &Update) -> Vec<u32> {
-        let mut words = vec![0u32; self.length];
-        self.quantize(update, |place, word| words[place] = words[place].wrapping_add(word));
-        words
-    }
-
     /// Dequantises a sum of updates, noise included: calls `each` with table, row, number of updates and sum for each
     /// row that some update had. Without counts these are all rows, as if all `updates` had them.
     ///
@@ -284,6 +277,12 @@ mod tests {
         trained
     }
 
+    fn words(quantizer: &Quantizer, update: &Update) -> Vec<u32> {
+        let mut words = vec![0u32; quantizer.length()];
+        quantizer.quantize(update, |place, word| words[place] = words[place].wrapping_add(word));
+        words
+    }
+
     #[test]
     fn rejects_impossible_layouts() {
         let error = Quantizer::new(&layout(), form(RowLayout::Buckets(30), false)).unwrap_err();
@@ -332,7 +331,7 @@ mod tests {
                 let quantizer = Quantizer::new(&layout(), form).unwrap();
                 let mut sum = vec![0u32; quantizer.length()];
                 for (items, net) in &updates {
-                    let words = quantizer.words(update(items, *net).update());
+                    let words = words(&quantizer, update(items, *net).update());
                     sum.iter_mut().zip(words).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
                 }
                 let mut found = BTreeMap::new();
@@ -358,7 +357,7 @@ mod tests {
             Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true }).unwrap();
         assert_eq!((quantizer.length(), quantizer.indicator()), (40 * 3 + 4 + 1, Some(124)));
         for (value, vote) in [(0.5, 1), (1.5, -1)] {
-            let words = quantizer.words(update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
+            let words = words(&quantizer, update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
             assert_eq!(words[124] as i32, vote);
             let mut rows = 0;
             quantizer.dequantize(&to_signed(&words), 1, |_, _, _, _| rows += 1).unwrap();
@@ -369,7 +368,7 @@ mod tests {
     #[test]
     fn without_counts_every_row_is_dequantised() {
         let quantizer = Quantizer::new(&layout(), form(RowLayout::Dense, false)).unwrap();
-        let words = quantizer.words(update(&BTreeMap::from([(7, [0.5, -1.0, 0.25])]), [0.0; 4]).update());
+        let words = words(&quantizer, update(&BTreeMap::from([(7, [0.5, -1.0, 0.25])]), [0.0; 4]).update());
         let mut seen = Vec::new();
         let visit = |table: usize, row: usize, count: u32, values: &[f32]| {
             seen.push((table, row, count, values.to_vec()));

@@ -111,11 +111,6 @@ impl Device {
         &self.config
     }
 
-    /// Its index in the round.
-    pub fn client(&self) -> ClientIndex {
-        self.client
-    }
-
     fn header(&self) -> Header {
         Header::new(&self.config, self.client)
     }

@@ -76,11 +76,6 @@ impl Server {
         self.aborted.as_ref()
     }
 
-    /// The devices in this step.
-    pub fn participants(&self) -> Vec<ClientIndex> {
-        (0..self.config.devices).filter(|&client| self.is_participant(client)).collect()
-    }
-
     /// The devices whose message of this step is missing.
     pub fn waiting_for(&self) -> Vec<ClientIndex> {
         let missing = |&client: &ClientIndex| self.is_participant(client) && !self.has(client);

@@ -60,20 +60,20 @@ impl Transcript {
             self.server.receive(client, &self.devices[client as usize].advertise().encode()).unwrap();
         }
         self.server.close_step().unwrap();
-        for client in self.server.participants() {
+        for client in self.server.waiting_for() {
             let down = Neighbours::decode(&self.server.message_for(client).unwrap()).unwrap();
             let up = self.devices[client as usize].share(&down).unwrap();
             self.server.receive(client, &up.encode()).unwrap();
         }
         self.server.close_step().unwrap();
-        for client in self.server.participants().into_iter().filter(|client| !dropped.contains(client)) {
+        for client in self.server.waiting_for().into_iter().filter(|client| !dropped.contains(client)) {
             let down = EncryptedShares::decode(&self.server.message_for(client).unwrap()).unwrap();
             let up = self.devices[client as usize].mask(&down, &self.inputs[client as usize]).unwrap();
             self.server.receive(client, &up.encode()).unwrap();
             self.masked.insert(client, up.words);
         }
         self.server.close_step().unwrap();
-        for client in self.server.participants() {
+        for client in self.server.waiting_for() {
             let down = Survivors::decode(&self.server.message_for(client).unwrap()).unwrap();
             let up = self.devices[client as usize].unmask(&down).unwrap();
             self.server.receive(client, &up.encode()).unwrap();

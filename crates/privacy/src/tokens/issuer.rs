@@ -3,6 +3,7 @@
 use super::message::{BlindedElement, PublicKey, Scope, Token, TokenError, TokenResponse};
 use super::voprf;
 use crate::SecureRng;
+use curve25519_dalek::RistrettoPoint;
 use curve25519_dalek::scalar::Scalar;
 
 /// Issues and checks one round's tokens. Which devices have had a token and which tokens are spent, the server records:
@@ -18,12 +19,7 @@ impl Issuer {
     pub fn new(master: [u8; 32], scope: Scope) -> Self {
         let info = [&b"sottovoce token key"[..], &scope.to_bytes()].concat();
         let secret = voprf::secret_key(&master, &info);
-        Self { scope, secret, key: PublicKey(voprf::public_key(&secret)) }
-    }
-
-    /// What the tokens are for.
-    pub fn scope(&self) -> Scope {
-        self.scope
+        Self { scope, secret, key: PublicKey(RistrettoPoint::mul_base(&secret)) }
     }
 
     /// For the round's terms.

@@ -140,11 +140,6 @@ impl Token {
     /// Encoded length.
     pub const BYTES: usize = Scope::BYTES + NONCE + OUTPUT;
 
-    /// What it is for.
-    pub fn scope(&self) -> Scope {
-        self.scope
-    }
-
     /// Identifies a spent token.
     pub fn nullifier(&self) -> [u8; NONCE] {
         self.nonce

@@ -12,7 +12,7 @@ fn scope(round: u64) -> Scope {
 
 /// One device's way to a token, all messages over the wire.
 fn obtain(issuer: &Issuer, rng: &mut SecureRng) -> Result<Token, TokenError> {
-    let request = TokenRequest::new(rng, issuer.scope());
+    let request = TokenRequest::new(rng, scope(3));
     let blinded = BlindedElement::from_bytes(&request.blinded().to_bytes())?;
     let answer = issuer.evaluate(&blinded, rng);
     let token = request.finalize(&TokenResponse::from_bytes(&answer.to_bytes())?, &issuer.key())?;

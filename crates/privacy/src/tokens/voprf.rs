@@ -56,10 +56,6 @@ pub(super) fn secret_key(seed: &[u8; 32], info: &[u8]) -> Scalar {
     }
 }
 
-pub(super) fn public_key(secret: &Scalar) -> RistrettoPoint {
-    RistrettoPoint::mul_base(secret)
-}
-
 /// Decodes an element; rejects the identity.
 pub(super) fn element(bytes: &[u8; ELEMENT]) -> Option<RistrettoPoint> {
     CompressedRistretto(*bytes).decompress().filter(|point| !point.is_identity())
@@ -108,7 +104,7 @@ fn challenge(elements: [&RistrettoPoint; 5]) -> Scalar {
 
 /// GenerateProof, with the random scalar given.
 pub(super) fn prove(secret: &Scalar, blinded: &RistrettoPoint, evaluated: &RistrettoPoint, random: &Scalar) -> Proof {
-    let key = public_key(secret);
+    let key = RistrettoPoint::mul_base(secret);
     let m = composite(&key, blinded, evaluated) * blinded;
     let z = secret * m;
     let challenge = challenge([&key, &m, &z, &RistrettoPoint::mul_base(random), &(random * m)]);
@@ -176,7 +172,7 @@ mod tests {
     fn matches_the_vectors_of_rfc_9497() {
         let secret = secret_key(&[0xa3; 32], b"test key");
         assert_eq!(secret, scalar("e6f73f344b79b379f1a0dd37e07ff62e38d9f71345ce62ae3a9bc60b04ccd909"));
-        let key = public_key(&secret);
+        let key = RistrettoPoint::mul_base(&secret);
         let expected = bytes("c803e2cc6b05fc15064549b5920659ca4a77b2cca6f04f6b357009335476ad4e");
         assert_eq!(key.compress().to_bytes()[..], expected);
         let blind = scalar("64d37aed22a27f5191de1c1d69fadb899d8862b58eb4220029e036ec4c1f6706");

@@ -3,9 +3,7 @@
 use super::envelope::{Kind, open, seal};
 use super::primitives::{Reader, write_number, write_text};
 use crate::error::{DecodeError, Result};
-use crate::terms::{
-    CriterionRequest, ModelSpec, PrivacyLayer, PrivacyTerms, Refusal, RoundTerms, Settings, TermsDraft,
-};
+use crate::terms::{CriterionRequest, PrivacyTerms, Refusal, RoundTerms, Spec, TermsDraft};
 use crate::{FederationId, ModelVersion, RoundId, ValueEncoding, limits};
 
 /// Appends the terms.
@@ -14,11 +12,9 @@ pub fn encode_terms(terms: &RoundTerms, out: &mut Vec<u8>) {
         for number in [terms.federation.0, terms.round.0, terms.version.0, terms.cohort_size.into()] {
             write_number(number, out);
         }
-        write_named(&terms.model.name, &terms.model.settings, out);
+        write_spec(&terms.model, out);
         write_number(terms.privacy.layers.len() as u64, out);
-        for layer in &terms.privacy.layers {
-            write_named(&layer.name, &layer.settings, out);
-        }
+        terms.privacy.layers.iter().for_each(|layer| write_spec(layer, out));
         out.push(terms.values as u8);
         write_number(terms.deadline.into(), out);
         out.push(terms.samples.into());
@@ -30,7 +26,7 @@ pub fn encode_terms(terms: &RoundTerms, out: &mut Vec<u8>) {
     });
 }
 
-fn write_named(name: &str, settings: &Settings, out: &mut Vec<u8>) {
+fn write_spec(Spec { name, settings }: &Spec, out: &mut Vec<u8>) {
     write_text(name, out);
     write_number(settings.len() as u64, out);
     for (key, value) in settings {
@@ -51,12 +47,8 @@ pub fn decode_terms(bytes: &[u8]) -> Result<RoundTerms> {
         round: RoundId(from.number("round")?),
         version: ModelVersion(from.number("version")?),
         cohort_size: from.number_u32("cohort size")?,
-        model: read_named(&mut from).map(|(name, settings)| ModelSpec { name, settings })?,
-        privacy: PrivacyTerms {
-            layers: from.list("privacy layers", limits::LAYERS, |from| {
-                read_named(from).map(|(name, settings)| PrivacyLayer { name, settings })
-            })?,
-        },
+        model: read_spec(&mut from)?,
+        privacy: PrivacyTerms { layers: from.list("privacy layers", limits::LAYERS, read_spec)? },
         values: from.code("values", ValueEncoding::from_code)?,
         deadline: from.number_u32("deadline")?,
         samples: from.flag("samples")?,
@@ -70,7 +62,7 @@ pub fn decode_terms(bytes: &[u8]) -> Result<RoundTerms> {
     RoundTerms::freeze(terms).map_err(|error| DecodeError::Content(error.to_string()))
 }
 
-fn read_named(from: &mut Reader<'_>) -> Result<(String, Settings)> {
+fn read_spec(from: &mut Reader<'_>) -> Result<Spec> {
     let name = from.name("name")?;
     let mut last = None;
     let settings = from.list("settings", limits::SETTINGS, |from| {
@@ -82,7 +74,7 @@ fn read_named(from: &mut Reader<'_>) -> Result<(String, Settings)> {
         last = Some(key.clone());
         Ok((key, from.text("setting's value", limits::TEXT_BYTES)?.to_owned()))
     })?;
-    Ok((name, settings.into_iter().collect()))
+    Ok(Spec { name, settings: settings.into_iter().collect() })
 }
 
 /// Appends a refusal of a round.

@@ -2,9 +2,9 @@
 
 use super::Federation;
 use crate::error::ServerError;
-use crate::storage::{Sender, Storage, StorageError};
+use crate::storage::{Sender, StorageError};
 use sottovoce_federation::{Aggregate, OrderedAggregator, OrderedAggregatorError};
-use sottovoce_protocol::{RoundTerms, Update, codec};
+use sottovoce_protocol::{RoundTerms, codec};
 use std::sync::Arc;
 
 /// The aggregate of a round.
@@ -20,37 +20,9 @@ impl Aggregation {
     }
 }
 
-/// A sum of decoded updates.
-enum Sum<'a> {
-    /// In the simulator's order: one part of the cohort after the other.
-    Ordered(Box<OrderedAggregator<'a>>),
-    /// Of integers, which is the same in any order.
-    Unordered(Box<Aggregate>),
-}
-
-impl Sum<'_> {
-    fn add(&mut self, sender: Sender, update: &Update) -> Result<(), OrderedAggregatorError> {
-        match (self, sender) {
-            (Self::Ordered(tally), Sender::Device(device)) => tally.add(device, update),
-            (Self::Ordered(_), Sender::Token(_)) => Err(OrderedAggregatorError::NotAsked(u32::MAX)),
-            (Self::Unordered(sum), _) => {
-                sum.add(update);
-                Ok(())
-            }
-        }
-    }
-
-    fn finish(self) -> Aggregate {
-        match self {
-            Self::Ordered(ordered_aggregator) => ordered_aggregator.finish(),
-            Self::Unordered(sum) => *sum,
-        }
-    }
-}
-
 impl Federation {
     /// Aggregates the stored updates of the open round; the inner error says why there is no aggregate.
-    pub(super) fn aggregate(&self, storage: &dyn Storage) -> Result<Result<Aggregation, String>, ServerError> {
+    pub(super) fn aggregate(&self) -> Result<Result<Aggregation, String>, ServerError> {
         let (round, cohort, terms, sealed) = {
             let state = self.state();
             let Some(round) = &state.round else { return Ok(Err("no round is open".to_owned())) };
@@ -61,9 +33,9 @@ impl Federation {
             return Ok(sum.and_then(|sum| self.of_sealed(sum, minimum)));
         }
         if let Some(length) = self.quantized_length {
-            return self.aggregate_quantized(storage, round, length).map(Ok);
+            return self.aggregate_quantized(round, length).map(Ok);
         }
-        self.aggregate_updates(storage, round, &cohort, &terms).map(Ok)
+        self.aggregate_updates(round, &cohort, &terms).map(Ok)
     }
 
     fn of_sealed(&self, (values, updates): (Vec<u32>, u64), minimum: u32) -> Result<Aggregation, String> {
@@ -75,14 +47,9 @@ impl Federation {
         Ok(Aggregation::without_criteria(sum))
     }
 
-    fn aggregate_quantized(
-        &self,
-        storage: &dyn Storage,
-        round: u64,
-        length: usize,
-    ) -> Result<Aggregation, ServerError> {
+    fn aggregate_quantized(&self, round: u64, length: usize) -> Result<Aggregation, ServerError> {
         let (layout, mut sum) = (self.layout.fingerprint(), self.coordinator().empty_aggregate());
-        storage.updates(self.id, round, &mut |_, bytes| {
+        self.services.storage.updates(self.id, round, &mut |_, bytes| {
             let words = codec::decode_quantized(bytes, layout, length);
             sum.add_quantized(&words.map_err(|error| self.corrupt(round, &error))?.words);
             Ok(())
@@ -90,20 +57,14 @@ impl Federation {
         Ok(Aggregation::without_criteria(sum))
     }
 
-    fn aggregate_updates(
-        &self,
-        storage: &dyn Storage,
-        round: u64,
-        cohort: &[u32],
-        terms: &RoundTerms,
-    ) -> Result<Aggregation, ServerError> {
-        let mut sum = match self.anonymous {
-            true => Sum::Unordered(Box::new(self.coordinator().empty_aggregate())),
-            false => Sum::Ordered(Box::new(self.coordinator().ordered_aggregator(cohort))),
-        };
+    fn aggregate_updates(&self, round: u64, cohort: &[u32], terms: &RoundTerms) -> Result<Aggregation, ServerError> {
+        // In the simulator's order: one part of the cohort after the other. Anonymous updates are summed as integers,
+        // whose sum is the same in any order.
+        let mut ordered = (!self.anonymous).then(|| self.coordinator().ordered_aggregator(cohort));
+        let mut unordered = self.coordinator().empty_aggregate();
         let mut buffer = self.buffer();
         let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
-        storage.updates(self.id, round, &mut |sender, bytes| {
+        self.services.storage.updates(self.id, round, &mut |sender, bytes| {
             codec::decode_update(bytes, &mut buffer).map_err(|error| self.corrupt(round, &error))?;
             for &(index, value) in buffer.update().criteria() {
                 if let Some((sum, count)) = criteria.get_mut(index as usize) {
@@ -111,14 +72,22 @@ impl Federation {
                     *count += 1;
                 }
             }
-            sum.add(sender, buffer.update()).map_err(|error| self.corrupt(round, &error))
+            let added = match (&mut ordered, sender) {
+                (Some(ordered), Sender::Device(device)) => ordered.add(device, buffer.update()),
+                (Some(_), Sender::Token(_)) => Err(OrderedAggregatorError::NotAsked(u32::MAX)),
+                (None, _) => {
+                    unordered.add(buffer.update());
+                    Ok(())
+                }
+            };
+            added.map_err(|error| self.corrupt(round, &error))
         })?;
         let reported = terms.criteria.iter().zip(criteria).filter(|(_, (_, count))| *count > 0);
         let means = reported.map(|(asked, (sum, count))| {
             (asked.name.clone(), serde_json::json!({"mean": sum / count as f64, "devices": count}))
         });
         let criteria = serde_json::Value::Object(means.collect()).to_string();
-        Ok(Aggregation { sum: sum.finish(), criteria })
+        Ok(Aggregation { sum: ordered.map_or(unordered, OrderedAggregator::finish), criteria })
     }
 
     fn corrupt(&self, round: u64, error: &dyn ToString) -> StorageError {

@@ -6,8 +6,7 @@
 
 use super::Federation;
 use super::round::{Admission, Round, UploadId};
-use super::uploads::{UploadError, UploadOutcome};
-use crate::commit_queue::CommitQueue;
+use super::uploads::{Result, UploadError};
 use crate::secret;
 use crate::storage::{Change, Hash, Millis, Sender};
 use bytes::Bytes;
@@ -38,7 +37,7 @@ impl OneTimeTokens {
     }
 
     /// Whether a new token is to be issued; otherwise the device has it and gets the same again.
-    fn request(&mut self, device: u32, blinded: Hash) -> Result<bool, UploadError> {
+    fn request(&mut self, device: u32, blinded: Hash) -> Result<bool> {
         match self.issued.get(&device) {
             Some((before, _)) if *before != blinded => Err(UploadError::TokenTaken),
             Some((_, true)) => Ok(false),
@@ -51,7 +50,7 @@ impl OneTimeTokens {
     }
 
     /// How an upload compares to the one that a token was spent with; `None` if it is unspent.
-    pub(super) fn spent_with(&self, nullifier: &Hash, id: &UploadId) -> Option<Result<Admission, UploadError>> {
+    pub(super) fn spent_with(&self, nullifier: &Hash, id: &UploadId) -> Option<Result<Admission>> {
         self.spent.get(nullifier).map(|spent| spent.as_ref().map_or(Err(UploadError::Busy), |s| s.compare(id)))
     }
 
@@ -89,11 +88,7 @@ pub(crate) fn with_key(terms: RoundTerms, issuer: &Issuer) -> Result<RoundTerms,
 }
 
 impl Federation {
-    fn with_tokens<T>(
-        &self,
-        round: u64,
-        work: impl FnOnce(&mut Round) -> Result<T, UploadError>,
-    ) -> Result<T, UploadError> {
+    fn with_tokens<T>(&self, round: u64, work: impl FnOnce(&mut Round) -> Result<T>) -> Result<T> {
         if !self.anonymous {
             return Err(UploadError::WrongChannel);
         }
@@ -109,14 +104,8 @@ impl Federation {
     ///
     /// # Errors
     /// If the device is not in the cohort, has had another token, or is revoked.
-    pub async fn issue_token(
-        &self,
-        queue: &CommitQueue,
-        (device, round): (u32, u64),
-        bytes: &[u8],
-        now: Millis,
-    ) -> Result<Vec<u8>, UploadError> {
-        let request = BlindedElement::from_bytes(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
+    pub async fn issue_token(&self, (device, round): (u32, u64), bytes: &[u8], now: Millis) -> Result<Vec<u8>> {
+        let request = BlindedElement::from_bytes(bytes).map_err(|error| UploadError::invalid("malformed", error))?;
         let blinded = request.to_bytes();
         let (new, issuer) = self.with_tokens(round, |open| {
             open.check_token_request(device, now)?;
@@ -125,7 +114,7 @@ impl Federation {
         })?;
         if new {
             let issue = Change::IssueToken { federation: self.id, round, device, blinded };
-            let committed = queue.commit(vec![issue]).await;
+            let committed = self.commit(issue).await;
             self.with_tokens(round, |open| {
                 let tokens = open.tokens.as_mut().ok_or(UploadError::WrongChannel)?;
                 match &committed {
@@ -145,7 +134,7 @@ impl Federation {
     ///
     /// # Errors
     /// If it does not, or the round has been closed for too long to know.
-    pub fn check_token(&self, round: u64, token: &Token) -> Result<(), UploadError> {
+    pub fn check_token(&self, round: u64, token: &Token) -> Result<()> {
         let open = self.with_tokens(round, |open| {
             open.tokens.as_ref().map(|tokens| Arc::clone(&tokens.issuer)).ok_or(UploadError::WrongChannel)
         });
@@ -155,7 +144,7 @@ impl Federation {
             }
             open => open?,
         };
-        issuer.check(token).map_err(|error| UploadError::BadToken(error.to_string()))
+        issuer.check(token).map_err(|error| UploadError::invalid("bad-token", error))
     }
 
     /// Accepts an update sent with a token. Must run to completion.
@@ -164,13 +153,11 @@ impl Federation {
     /// If it is rejected; then nothing has changed, and the token can still be spent.
     pub async fn receive_anonymous_update(
         &self,
-        queue: &CommitQueue,
         (round, token): (u64, &Token),
         key: &str,
         bytes: Bytes,
-        now: Millis,
-    ) -> Result<UploadOutcome, UploadError> {
+    ) -> Result<Admission> {
         self.check_token(round, token)?;
-        self.receive(queue, round, Sender::Token(token.nullifier()), key, bytes, now).await
+        self.receive(round, Sender::Token(token.nullifier()), key, bytes).await
     }
 }

@@ -20,16 +20,23 @@ mod view;
 
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
-pub use published::{Published, digest};
-pub use seal::SealReply;
-pub use uploads::{UploadError, UploadOutcome};
+pub use published::Published;
+pub use round::Admission;
+pub use uploads::UploadError;
 pub use view::{FederationView, PrivacyView, PublicView, RoundView};
 
 pub(crate) use config::check_name;
 pub(crate) use published::{Encoded, WIRE};
 pub(crate) use seal::MAX_MESSAGE_BYTES;
 
-use crate::storage::{DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, VersionRecord};
+use crate::commit_queue::{CommitError, CommitQueue};
+use crate::error::ServerError;
+use crate::lock;
+use crate::metrics::Metrics;
+use crate::storage::{
+    Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, Receipt, Sender, Status, Storage, VersionRecord,
+};
+use crate::versions::VersionStore;
 use anonymous::OneTimeTokens;
 use bytes::Bytes;
 use members::Members;
@@ -41,7 +48,7 @@ use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Bytes of an update beside the rows of the shared model's tables: headers, lists, criteria.
@@ -50,6 +57,15 @@ const UPLOAD_ALLOWANCE: u64 = 64 << 10;
 const MAX_BUFFERS: usize = 16;
 /// Versions in memory.
 const RECENT_VERSIONS: usize = 3;
+
+/// What federations use of the server.
+#[derive(Clone)]
+pub(crate) struct Services {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) queue: CommitQueue,
+    pub(crate) versions: Arc<VersionStore>,
+    pub(crate) metrics: Arc<Metrics>,
+}
 
 /// A federation.
 pub struct Federation {
@@ -73,8 +89,10 @@ pub struct Federation {
     anonymous: bool,
     /// The server's secret.
     secret: Hash,
-    upload_limit: u64,
+    /// The largest size of an update in bytes.
+    pub(crate) upload_limit: u64,
     retention: Option<Retention>,
+    services: Services,
     state: Mutex<State>,
     coordinator: Mutex<Coordinator>,
     buffers: Mutex<Vec<Received>>,
@@ -180,6 +198,7 @@ impl Federation {
         hosted: HostedFederation,
         secret: Hash,
         uploads: Option<PathBuf>,
+        services: Services,
     ) -> Result<Self, ResumeError> {
         let StoredFederation { record, devices, round, receipts, versions } = stored;
         let HostedFederation { mut coordinator, rounds } = hosted;
@@ -232,6 +251,7 @@ impl Federation {
             anonymous: coordinator.is_anonymous(),
             secret,
             retention,
+            services,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
             buffers: Mutex::default(),
@@ -241,17 +261,11 @@ impl Federation {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A handler that panicked left no partial change: each one is a few assignments.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn coordinator(&self) -> MutexGuard<'_, Coordinator> {
-        self.coordinator.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The largest size of an update in bytes.
-    pub fn upload_limit(&self) -> u64 {
-        self.upload_limit
+        lock(&self.coordinator)
     }
 
     /// The holder of a credential.
@@ -263,19 +277,22 @@ impl Federation {
         }
     }
 
-    /// Gives the next number and timestamp to a device, and has its enrolment enqueued under the lock: numbers are
-    /// stored in ascending order.
-    pub(crate) fn number_device<T>(&self, now: Millis, enqueue: impl FnOnce(u32, Millis) -> T) -> T {
-        let mut state = self.state();
-        let enrolled = state.next_timestamp(now);
-        state.next_device += 1;
-        enqueue(state.next_device - 1, enrolled)
-    }
-
-    /// Adds a device whose enrolment is stored.
-    pub(crate) fn add_device(&self, record: &DeviceRecord) {
-        self.state().members.add(record);
+    /// Enrols a device with a token; returns its number.
+    pub(crate) async fn add_device(&self, credential: Hash, token: u64) -> Result<u32, CommitError> {
+        let (federation, seen, revoked) = (self.id, crate::now(), false);
+        // Enqueued under the lock: numbers are stored in ascending order.
+        let (device, enqueued) = {
+            let mut state = self.state();
+            let (enrolled, number) = (state.next_timestamp(seen), state.next_device);
+            state.next_device += 1;
+            let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked };
+            (device.clone(), self.services.queue.enqueue(vec![Change::Enrol { device, token }])?)
+        };
+        enqueued.done().await?;
+        self.state().members.add(&device);
         self.wake.notify_one();
+        self.services.metrics.enrolled(&self.name);
+        Ok(device.number)
     }
 
     /// Answers a device that checks in.
@@ -330,8 +347,9 @@ impl Federation {
     /// Counts bytes of a model that were sent.
     pub(crate) fn count_sent(&self, bytes: u64) {
         if let Some(round) = &mut self.state().round {
-            round.bytes_down += bytes;
+            round.record.bytes_down += bytes;
         }
+        self.services.metrics.sent(&self.name, bytes);
     }
 
     /// Whether it trains.
@@ -339,33 +357,56 @@ impl Federation {
         self.state().status.clone()
     }
 
-    pub(crate) fn set_status(&self, status: Status) {
+    async fn commit(&self, change: Change) -> Result<(), CommitError> {
+        self.services.queue.commit(vec![change]).await
+    }
+
+    /// Changes whether it trains.
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    pub async fn set_status(&self, status: Status) -> Result<(), CommitError> {
+        self.commit(Change::SetStatus { federation: self.id, status: status.clone() }).await?;
         self.state().status = status;
         self.wake.notify_one();
+        Ok(())
     }
 
-    /// Revokes a device whose revocation is stored.
-    pub(crate) fn revoke(&self, device: u32, now: Millis) {
+    /// Revokes a device's access.
+    ///
+    /// # Errors
+    /// If that could not be stored.
+    pub async fn revoke(&self, device: u32) -> Result<(), CommitError> {
+        self.commit(Change::Revoke { federation: self.id, device }).await?;
         let mut state = self.state();
         state.members.revoke(device);
-        self.leave_round(state, device, now);
+        self.leave_round(state, device);
+        Ok(())
     }
 
-    /// Removes a device whose withdrawal is stored.
-    pub(crate) fn remove_device(&self, device: u32, now: Millis) {
+    /// Withdraws a device: deletes its data and, if the configuration says so, rolls training back to before it
+    /// enrolled.
+    ///
+    /// # Errors
+    /// If its retained uploads could not be deleted, or the withdrawal could not be stored.
+    pub async fn withdraw(&self, device: u32) -> Result<(), ServerError> {
+        let _lock = self.delete_uploads(device).await?;
+        let unlearn = self.config.unlearn == Unlearn::Retrain;
+        self.commit(Change::Withdraw { federation: self.id, device, unlearn }).await?;
         let mut state = self.state();
         let enrolled = state.members.get(device).map(|member| member.enrolled);
-        if let Some(enrolled) = enrolled.filter(|_| self.config.unlearn == Unlearn::Retrain) {
+        if let Some(enrolled) = enrolled.filter(|_| unlearn) {
             state.unlearn = Some(state.unlearn.map_or(enrolled, |pending| pending.min(enrolled)));
         }
         state.members.remove(device);
         state.past_uploads.values_mut().for_each(|uploads| drop(uploads.remove(&Sender::Device(device))));
-        self.leave_round(state, device, now);
+        self.leave_round(state, device);
+        Ok(())
     }
 
-    fn leave_round(&self, mut state: MutexGuard<'_, State>, device: u32, now: Millis) {
+    fn leave_round(&self, mut state: MutexGuard<'_, State>, device: u32) {
         if let Some(round) = &mut state.round {
-            round.remove(device, now);
+            round.remove(device, crate::now());
         }
         self.wake.notify_one();
     }
@@ -414,9 +455,4 @@ fn decline_departed(round: &mut Round, members: &Members) {
     let gone = |device: &u32| members.get(*device).is_none_or(|member| member.revoked);
     let gone: Vec<u32> = round.opening.cohort.iter().copied().filter(gone).collect();
     gone.into_iter().for_each(|device| round.remove(device, crate::now()));
-}
-
-/// A hash in hexadecimal.
-pub(crate) fn hex(hash: &Hash) -> String {
-    blake3::Hash::from_bytes(*hash).to_hex().to_string()
 }

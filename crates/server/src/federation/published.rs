@@ -1,16 +1,16 @@
 //! Files that devices download: encoded once, sent often.
 
-use super::hex;
+use crate::lock;
 use crate::storage::Hash;
 use axum::http::HeaderValue;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sottovoce_federation::{Coordinator, DownloadMessage, FederationError};
-use sottovoce_protocol::{ModelVersion, Parameters, codec};
+use sottovoce_protocol::{ModelVersion, codec};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A file in all content encodings.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ fn gzipped(plain: &[u8]) -> Option<Vec<u8>> {
 #[derive(Debug)]
 pub struct Published {
     pub(crate) version: ModelVersion,
-    /// Hash of the parameters.
+    /// The hash by which a device verifies the model it holds: of all tables' values in order, little-endian.
     pub(crate) digest: Hash,
     /// The same in hexadecimal, as a header value.
     pub(crate) digest_header: HeaderValue,
@@ -70,11 +70,15 @@ impl Published {
     pub(crate) fn of(coordinator: &Coordinator) -> Result<Self, FederationError> {
         let (offer, mut bytes) = (coordinator.offer(), Vec::new());
         codec::encode_model(offer.model(), offer.values(), &mut bytes)?;
-        let digest = digest(&offer.model().parameters);
-        let header = HeaderValue::from_str(&hex(&digest));
+        let mut hasher = blake3::Hasher::new();
+        offer.model().parameters.le_bytes(|bytes| {
+            hasher.update(bytes);
+        });
+        let digest = hasher.finalize();
+        let header = HeaderValue::from_str(&digest.to_hex());
         Ok(Self {
             version: offer.model().version,
-            digest,
+            digest: *digest.as_bytes(),
             digest_header: header.unwrap_or_else(|_| HeaderValue::from_static("")),
             whole: Encoded::new(bytes, WIRE),
             spent: coordinator.privacy_spent(),
@@ -89,10 +93,10 @@ impl Published {
         held: ModelVersion,
         coordinator: &Mutex<Coordinator>,
     ) -> Result<Option<Arc<Encoded>>, FederationError> {
-        if let Some(cached) = self.differences().get(&held.0) {
+        if let Some(cached) = lock(&self.differences).get(&held.0) {
             return Ok(cached.clone());
         }
-        let coordinator = coordinator.lock().unwrap_or_else(PoisonError::into_inner);
+        let coordinator = lock(coordinator);
         if coordinator.shared().version != self.version || held >= self.version {
             return Ok(None);
         }
@@ -104,28 +108,10 @@ impl Published {
                 Some(Arc::new(Encoded::new(bytes, WIRE)))
             }
         };
-        let mut cached = self.differences();
+        let mut cached = lock(&self.differences);
         if cached.len() < MAX_DIFFERENCES {
             cached.insert(held.0, difference.clone());
         }
         Ok(difference)
     }
-
-    fn differences(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Option<Arc<Encoded>>>> {
-        self.differences.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The hash by which a device verifies the model it holds: of all tables' values in order, little-endian.
-pub fn digest(parameters: &Parameters) -> Hash {
-    let mut hasher = blake3::Hasher::new();
-    for table in parameters.tables() {
-        #[cfg(target_endian = "little")]
-        hasher.update(bytemuck::cast_slice(table.values()));
-        #[cfg(target_endian = "big")]
-        for value in table.values() {
-            hasher.update(&value.to_le_bytes());
-        }
-    }
-    *hasher.finalize().as_bytes()
 }

@@ -40,12 +40,12 @@ pub(super) fn with_notice(terms: RoundTerms) -> Result<RoundTerms, FederationErr
 
 impl Federation {
     /// Retains the uploads of the open round if they were aggregated; otherwise deletes them. Idempotent.
-    pub(super) async fn retain_uploads(&self, storage: &Arc<dyn Storage>, aggregated: bool) -> Result<(), ServerError> {
+    pub(super) async fn retain_uploads(&self, aggregated: bool) -> Result<(), ServerError> {
         let Some(retention) = &self.retention else { return Ok(()) };
         let of_round = self.state().round.as_ref().map(|round| (round.opening.round, Arc::clone(&round.terms)));
         let Some((round, terms)) = of_round else { return Ok(()) };
         let _lock = retention.lock.lock().await;
-        let (writer, storage, id) = (retention.writer.clone(), Arc::clone(storage), self.id);
+        let (writer, storage, id) = (retention.writer.clone(), Arc::clone(&self.services.storage), self.id);
         // The version that the round's devices were given: the next one is not current yet.
         let model = self.current().whole.plain.clone();
         let written = tokio::task::spawn_blocking(move || match aggregated {

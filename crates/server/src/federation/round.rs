@@ -2,7 +2,7 @@
 
 use super::anonymous::OneTimeTokens;
 use super::seal::Seal;
-use super::uploads::UploadError;
+use super::uploads::{Result, UploadError};
 use crate::storage::{Hash, Millis, OpenRound, Receipt, RoundOpening, RoundRecord, Sender};
 use bytes::Bytes;
 use sottovoce_federation::{Closing, RoundRules};
@@ -32,18 +32,18 @@ pub(crate) struct UploadId {
     pub(crate) digest: Hash,
 }
 
-/// An upload that can be accepted.
+/// An accepted upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// It is to be stored.
+pub enum Admission {
+    /// It was not stored before.
     New,
-    /// It is stored already.
+    /// It was.
     Repeated,
 }
 
 impl UploadId {
     /// How another upload of the same sender compares to this one, which is stored.
-    pub(crate) fn compare(&self, other: &Self) -> Result<Admission, UploadError> {
+    pub(crate) fn compare(&self, other: &Self) -> Result<Admission> {
         match (self.key == other.key, self.digest == other.digest) {
             (true, true) => Ok(Admission::Repeated),
             (true, false) => Err(UploadError::KeyReused),
@@ -65,10 +65,8 @@ pub(crate) struct Round {
     /// Updates that are being stored.
     storing: usize,
     pub(crate) stored: u32,
-    pub(crate) declined: u32,
-    pub(crate) refused: u32,
-    pub(crate) bytes_up: u64,
-    pub(crate) bytes_down: u64,
+    /// The round's record so far.
+    pub(crate) record: RoundRecord,
     /// Whether the database has recorded that no more updates are accepted.
     pub(crate) uploads_stopped: bool,
     /// The encoded terms, with the seconds left at the time.
@@ -85,6 +83,9 @@ impl Round {
         let deadline = opening.deadline.map(|deadline| seconds(deadline.saturating_sub(opening.opened)));
         let rules = RoundRules { over_selection, deadline };
         let cohort = opening.cohort.len();
+        let RoundOpening { federation, round, opened, .. } = opening;
+        let (asked, criteria) = (cohort as u32, "{}".to_owned());
+        let record = RoundRecord { federation, round, asked, opened, criteria, ..RoundRecord::default() };
         Self {
             closing: Closing::new(&rules, opening.wanted as usize, cohort),
             devices: vec![DeviceState::Waiting; cohort],
@@ -94,10 +95,7 @@ impl Round {
             terms: Arc::new(terms),
             storing: 0,
             stored: 0,
-            declined: 0,
-            refused: 0,
-            bytes_up: 0,
-            bytes_down: 0,
+            record,
             uploads_stopped: false,
             encoded: None,
         }
@@ -187,12 +185,7 @@ impl Round {
     }
 
     /// Whether an upload would be accepted.
-    pub(crate) fn check_upload(
-        &mut self,
-        sender: Sender,
-        id: &UploadId,
-        now: Millis,
-    ) -> Result<Admission, UploadError> {
+    pub(crate) fn check_upload(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission> {
         let over = self.is_over(now) || self.seal.as_ref().is_some_and(|seal| !seal.accepts_updates());
         let waiting = match sender {
             Sender::Device(device) => match self.device(device).ok_or(UploadError::NotAsked)? {
@@ -209,7 +202,7 @@ impl Round {
     }
 
     /// Checks an upload and, if it is new, reserves its slot.
-    pub(crate) fn reserve(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission, UploadError> {
+    pub(crate) fn reserve(&mut self, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission> {
         let admission = self.check_upload(sender, id, now)?;
         if admission == Admission::New {
             self.mark_storing(sender);
@@ -239,7 +232,7 @@ impl Round {
         if stored {
             self.storing -= 1;
             self.stored += 1;
-            self.bytes_up += bytes;
+            self.record.bytes_up += bytes;
             self.closing.answered(self.since_opened(now));
         }
     }
@@ -253,7 +246,7 @@ impl Round {
     }
 
     /// Whether a device may be issued its token, or the same one again.
-    pub(crate) fn check_token_request(&mut self, device: u32, now: Millis) -> Result<(), UploadError> {
+    pub(crate) fn check_token_request(&mut self, device: u32, now: Millis) -> Result<()> {
         let over = self.is_over(now);
         match self.device(device).ok_or(UploadError::NotAsked)? {
             DeviceState::Waiting | DeviceState::TokenIssued if over => Err(UploadError::RoundClosed),
@@ -263,7 +256,7 @@ impl Round {
     }
 
     /// A device was issued its token.
-    pub(crate) fn token_issued(&mut self, device: u32) -> Result<(), UploadError> {
+    pub(crate) fn token_issued(&mut self, device: u32) -> Result<()> {
         let index = self.index(device).ok_or(UploadError::NotAsked)?;
         if self.devices[index] == DeviceState::Declined {
             return Err(UploadError::Duplicate);
@@ -276,7 +269,7 @@ impl Round {
     pub(crate) fn decline(&mut self, device: u32, now: Millis) -> bool {
         let declined = self.replace(device, &DeviceState::Waiting, DeviceState::Declined);
         if declined {
-            self.declined += 1;
+            self.record.declined += 1;
             self.closing.lost(self.since_opened(now));
         }
         declined
@@ -291,28 +284,14 @@ impl Round {
             && matches!(self.devices[index], DeviceState::Stored(_))
         {
             self.devices[index] = DeviceState::Declined;
-            self.declined += 1;
+            self.record.declined += 1;
             self.stored -= 1;
         }
     }
 
-    /// The record of the round if it is closed now and produces no version.
-    pub(crate) fn record(&self) -> RoundRecord {
-        RoundRecord {
-            federation: self.opening.federation,
-            round: self.opening.round,
-            version: None,
-            asked: self.opening.cohort.len() as u32,
-            counted: 0,
-            declined: self.declined,
-            refused: self.refused,
-            bytes_up: self.bytes_up,
-            bytes_down: self.bytes_down,
-            opened: self.opening.opened,
-            closed: crate::now(),
-            criteria: "{}".to_owned(),
-            remark: String::new(),
-        }
+    /// The record of the round if it closes now and produces no version.
+    pub(crate) fn close(&self) -> RoundRecord {
+        RoundRecord { closed: crate::now(), ..self.record.clone() }
     }
 
     /// The uploads stored, to recognise repetitions when the round is over.
@@ -377,7 +356,7 @@ mod tests {
         assert_eq!(round.reserve(device(2), &id("b", 1), 2_000), Err(UploadError::Duplicate));
         assert!(!round.is_over(2_000) && !round.decline(2, 2_000) && round.decline(5, 3_000));
         assert!(round.is_over(3_000) && round.is_settled());
-        assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 10));
+        assert_eq!((round.stored, round.record.declined, round.record.bytes_up), (1, 1, 10));
     }
 
     #[test]
@@ -399,7 +378,7 @@ mod tests {
         round.finish_upload(device(1), id("a", 1), 4, 1_500);
         round.remove(1, 1_600);
         round.remove(2, 1_600);
-        assert_eq!((round.stored, round.declined), (0, 2));
+        assert_eq!((round.stored, round.record.declined), (0, 2));
         assert!(round.is_over(1_700));
     }
 
@@ -409,7 +388,7 @@ mod tests {
         let mut round = round(&[1, 2, 3]);
         let stored = OpenRound::new(round.opening.clone());
         round.restore(OpenRound { declined: vec![3], received: vec![receipt], ..stored });
-        assert_eq!((round.stored, round.declined, round.bytes_up), (1, 1, 9));
+        assert_eq!((round.stored, round.record.declined, round.record.bytes_up), (1, 1, 9));
         assert_eq!(round.reserve(device(2), &id("k", 7), 2_000), Ok(Admission::Repeated));
         round.reserve(device(1), &id("x", 1), 2_000).unwrap();
         round.finish_upload(device(1), id("x", 1), 1, 2_000);
@@ -432,7 +411,7 @@ mod tests {
         round.release(token(8));
         assert!(round.is_settled() && !round.is_over(2_000));
         round.remove(1, 2_100);
-        assert_eq!((round.stored, round.declined, round.bytes_up), (1, 0, 7));
+        assert_eq!((round.stored, round.record.declined, round.record.bytes_up), (1, 0, 7));
         round.remove(2, 2_100);
         assert_eq!(round.token_issued(2), Err(UploadError::Duplicate), "revoked while it was stored");
         assert!(!round.is_over(2_200) && round.decline(3, 2_200) && round.is_over(2_200));
@@ -445,7 +424,7 @@ mod tests {
         let mut round = anonymous_round(&[1, 2]);
         let stored = OpenRound::new(round.opening.clone());
         round.restore(OpenRound { issued: vec![(2, [8; 32])], received: vec![receipt], ..stored });
-        assert_eq!((round.stored, round.bytes_up), (1, 9));
+        assert_eq!((round.stored, round.record.bytes_up), (1, 9));
         assert_eq!(round.device(1), Some(&DeviceState::Waiting));
         assert_eq!(round.device(2), Some(&DeviceState::TokenIssued));
         assert_eq!(round.reserve(token(5), &id("k", 7), 2_000), Ok(Admission::Repeated));

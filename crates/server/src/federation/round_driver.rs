@@ -5,11 +5,10 @@ use super::anonymous::{self, OneTimeTokens};
 use super::round::Round;
 use super::unlearning::{self, Rollback};
 use super::{Federation, Published, decline_departed, retention};
-use crate::commit_queue::CommitQueue;
 use crate::error::ServerError;
 use crate::now;
-use crate::storage::{Change, Millis, RoundOpening, RoundRecord, Status, Storage, VersionRecord};
-use crate::versions::{VersionState, VersionStore};
+use crate::storage::{Change, Millis, RoundOpening, RoundRecord, Status, VersionRecord};
+use crate::versions::VersionState;
 use sottovoce_federation::{Aggregate, Coordinator, FederationError};
 use sottovoce_protocol::RoundTerms;
 use std::collections::HashSet;
@@ -23,20 +22,6 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the last check-ins of devices are stored.
 const SEEN_INTERVAL: Millis = 60_000;
-
-/// What the driver needs of the server.
-#[derive(Clone)]
-pub(crate) struct Dependencies {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) queue: CommitQueue,
-    pub(crate) versions: Arc<VersionStore>,
-    pub(crate) observer: Arc<dyn RoundObserver>,
-}
-
-/// Is notified of closed rounds.
-pub(crate) trait RoundObserver: Send + Sync {
-    fn closed(&self, federation: &str, record: &RoundRecord);
-}
 
 /// The next step of a federation.
 enum NextStep {
@@ -62,17 +47,17 @@ enum Outcome {
 }
 
 /// Drives a federation until the task is dropped.
-pub(crate) async fn drive(federation: Arc<Federation>, dependencies: Dependencies) {
+pub(crate) async fn drive(federation: Arc<Federation>) {
     let mut seen_stored = now();
     // What a server that was killed had left to do.
-    if let Err(error) = federation.delete_obsolete_versions(&dependencies).await {
+    if let Err(error) = federation.delete_obsolete_versions().await {
         warn!(federation = %federation.name, %error, "old versions are not removed");
     }
     loop {
-        let stepped = federation.step(&dependencies).await;
+        let stepped = federation.step().await;
         if now() - seen_stored > SEEN_INTERVAL {
             seen_stored = now();
-            federation.store_seen(&dependencies).await;
+            federation.store_seen().await;
         }
         match stepped {
             Ok(true) => (),
@@ -89,13 +74,13 @@ pub(crate) async fn drive(federation: Arc<Federation>, dependencies: Dependencie
 
 impl Federation {
     /// Takes the next step; returns whether there was one.
-    async fn step(self: &Arc<Self>, dependencies: &Dependencies) -> Result<bool, ServerError> {
+    async fn step(self: &Arc<Self>) -> Result<bool, ServerError> {
         match self.next_step(now()) {
-            NextStep::Open => return self.open(dependencies).await,
-            NextStep::CloseSealStep => self.close_seal_step(&dependencies.queue).await?,
-            NextStep::Close => self.close(dependencies).await?,
-            NextStep::Finish => self.finish(dependencies).await?,
-            NextStep::Unlearn => self.unlearn(dependencies).await?,
+            NextStep::Open => return self.open().await,
+            NextStep::CloseSealStep => self.close_seal_step().await?,
+            NextStep::Close => self.close().await?,
+            NextStep::Finish => self.finish().await?,
+            NextStep::Unlearn => self.unlearn().await?,
             NextStep::Wait => return Ok(false),
         }
         Ok(true)
@@ -128,13 +113,13 @@ impl Federation {
     }
 
     /// Opens a round if enough devices are present; returns whether it did.
-    async fn open(&self, dependencies: &Dependencies) -> Result<bool, ServerError> {
+    async fn open(&self) -> Result<bool, ServerError> {
         let opened = now();
         let (active, present) = self.candidates(opened);
         let selected = match self.select_cohort(active, present.as_ref(), opened) {
             Err(FederationError::Budget(why)) => {
                 info!(federation = %self.name, %why, "the privacy budget allows no further round");
-                return self.finish(dependencies).await.map(|()| true);
+                return self.finish().await.map(|()| true);
             }
             selected => selected?,
         };
@@ -142,7 +127,7 @@ impl Federation {
         let issuer = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
         let terms = issuer.iter().try_fold(terms, anonymous::with_key)?;
         let terms = self.retention.iter().try_fold(terms, |terms, _| retention::with_notice(terms))?;
-        dependencies.queue.commit(vec![Change::OpenRound(opening.clone())]).await?;
+        self.commit(Change::OpenRound(opening.clone())).await?;
         let (number, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
         let mut round = Round::new(opening, terms, over_selection, issuer.map(OneTimeTokens::new));
@@ -202,14 +187,14 @@ impl Federation {
     }
 
     /// Closes a round: aggregates its updates, or abandons it.
-    async fn close(self: &Arc<Self>, dependencies: &Dependencies) -> Result<(), ServerError> {
-        let Some(mut record) = self.stop_uploads(dependencies).await? else { return Ok(()) };
+    async fn close(self: &Arc<Self>) -> Result<(), ServerError> {
+        let Some(mut record) = self.stop_uploads().await? else { return Ok(()) };
         let mut published = None;
-        let outcome = self.outcome(dependencies).await?;
-        self.retain_uploads(&dependencies.storage, matches!(outcome, Outcome::Next { .. })).await?;
+        let outcome = self.outcome().await?;
+        self.retain_uploads(matches!(outcome, Outcome::Next { .. })).await?;
         match outcome {
             Outcome::Abandoned(why) => record.remark = why,
-            Outcome::Diverged(error) => return self.fail(dependencies, record, &error).await,
+            Outcome::Diverged(error) => return self.fail(record, &error).await,
             Outcome::Next { version, counted, criteria, model } => {
                 record.version = Some(version.version);
                 (record.counted, record.criteria) = (counted, criteria);
@@ -218,27 +203,27 @@ impl Federation {
         }
         record.closed = now();
         let version = published.as_ref().map(|(version, _)| version.clone());
-        dependencies.queue.commit(vec![Change::CloseRound(Box::new(record.clone()), version)]).await?;
+        self.commit(Change::CloseRound(Box::new(record.clone()), version)).await?;
         self.closed(published, record.round);
-        self.report(dependencies, &record);
-        self.delete_obsolete_versions(dependencies).await
+        self.report(&record);
+        self.delete_obsolete_versions().await
     }
 
     /// The result of a round that accepts no more updates; idempotent.
-    async fn outcome(self: &Arc<Self>, dependencies: &Dependencies) -> Result<Outcome, ServerError> {
+    async fn outcome(self: &Arc<Self>) -> Result<Outcome, ServerError> {
         let enough = |round: &Round| round.seal.is_some() || round.stored >= round.opening.minimum;
         if !self.state().round.as_ref().is_some_and(enough) {
             return Ok(Outcome::Abandoned("too few updates came".to_owned()));
         }
-        let (federation, storage) = (Arc::clone(self), Arc::clone(&dependencies.storage));
-        let aggregated = tokio::task::spawn_blocking(move || federation.aggregate(storage.as_ref()));
+        let federation = Arc::clone(self);
+        let aggregated = tokio::task::spawn_blocking(move || federation.aggregate());
         let Aggregation { mut sum, criteria } = match aggregated.await?? {
             Ok(aggregation) => aggregation,
             Err(why) => return Ok(Outcome::Abandoned(why)),
         };
         // With noise, means are taken over the expected number of updates, not over this one.
         let counted = sum.updates as u32;
-        match self.next_version(dependencies, &mut sum).await {
+        match self.next_version(&mut sum).await {
             Ok((version, model)) => Ok(Outcome::Next { version, counted, criteria, model }),
             Err(ServerError::Federation(error @ FederationError::Diverged { .. })) => Ok(Outcome::Diverged(error)),
             Err(ServerError::Federation(error @ FederationError::Sealed { .. })) => {
@@ -248,7 +233,7 @@ impl Federation {
         }
     }
 
-    fn report(&self, dependencies: &Dependencies, record: &RoundRecord) {
+    fn report(&self, record: &RoundRecord) {
         let RoundRecord { round, asked, counted, declined, refused, .. } = *record;
         let seconds = (record.closed - record.opened) as f64 / 1000.0;
         if record.version.is_some() {
@@ -256,31 +241,27 @@ impl Federation {
         } else {
             warn!(federation = %self.name, round, asked, declined, refused, seconds, why = %record.remark, "round abandoned");
         }
-        dependencies.observer.closed(&self.name, record);
+        self.services.metrics.closed(&self.name, record);
     }
 
     /// Stops accepting updates; returns the start of the round's record.
-    async fn stop_uploads(&self, dependencies: &Dependencies) -> Result<Option<RoundRecord>, ServerError> {
+    async fn stop_uploads(&self) -> Result<Option<RoundRecord>, ServerError> {
         let of_round = self.state().round.as_ref().map(|round| (round.opening.round, round.uploads_stopped));
         let Some((round, stopped)) = of_round else { return Ok(None) };
         if !stopped {
-            dependencies.queue.commit(vec![Change::StopUploads { federation: self.id, round }]).await?;
+            self.commit(Change::StopUploads { federation: self.id, round }).await?;
         }
         let mut state = self.state();
         Ok(state.round.as_mut().map(|round| {
             round.uploads_stopped = true;
-            round.record()
+            round.close()
         }))
     }
 
     /// Applies the aggregate, and stores the version that results.
-    async fn next_version(
-        &self,
-        dependencies: &Dependencies,
-        sum: &mut Aggregate,
-    ) -> Result<(VersionRecord, Arc<Published>), ServerError> {
+    async fn next_version(&self, sum: &mut Aggregate) -> Result<(VersionRecord, Arc<Published>), ServerError> {
         let (state, published) = self.apply_aggregate(sum)?;
-        let bytes = dependencies.versions.put(&state, Some(self.current().version.0)).await?;
+        let bytes = self.services.versions.put(&state, Some(self.current().version.0)).await?;
         let published = Arc::new(published);
         let mut state = self.state();
         let before = state.versions.get(&state.current.version.0);
@@ -326,52 +307,43 @@ impl Federation {
     }
 
     /// Training diverged: the federation has failed, and keeps the version before.
-    async fn fail(
-        &self,
-        dependencies: &Dependencies,
-        mut record: RoundRecord,
-        error: &FederationError,
-    ) -> Result<(), ServerError> {
+    async fn fail(&self, mut record: RoundRecord, error: &FederationError) -> Result<(), ServerError> {
         let why = format!("{error}; {}", self.coordinator().advice());
         error!(federation = %self.name, round = record.round, %why, "training diverged");
         (record.remark, record.counted) = (why.clone(), 0);
         let status = Status::Failed(why);
         let close = Change::CloseRound(Box::new(record.clone()), None);
         let set_status = Change::SetStatus { federation: self.id, status: status.clone() };
-        dependencies.queue.commit(vec![close, set_status]).await?;
+        self.services.queue.commit(vec![close, set_status]).await?;
         self.closed(None, record.round);
         self.state().status = status;
-        dependencies.observer.closed(&self.name, &record);
+        self.services.metrics.closed(&self.name, &record);
         Ok(())
     }
 
-    async fn finish(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
-        let status = Status::Finished;
-        let change = Change::SetStatus { federation: self.id, status: status.clone() };
-        dependencies.queue.commit(vec![change]).await?;
-        let mut state = self.state();
-        state.status = status;
-        info!(federation = %self.name, rounds = self.target_rounds + state.undone, "finished");
+    async fn finish(&self) -> Result<(), ServerError> {
+        self.set_status(Status::Finished).await?;
+        info!(federation = %self.name, rounds = self.target_rounds + self.state().undone, "finished");
         Ok(())
     }
 
-    pub(super) async fn delete_obsolete_versions(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
+    pub(super) async fn delete_obsolete_versions(&self) -> Result<(), ServerError> {
         let obsolete = unlearning::obsolete_versions(&self.state(), self.config.keep_versions, self.config.unlearn);
         for version in obsolete {
-            dependencies.versions.delete(self.id, version).await?;
-            dependencies.queue.commit(vec![Change::RemoveVersion { federation: self.id, version }]).await?;
+            self.services.versions.delete(self.id, version).await?;
+            self.commit(Change::RemoveVersion { federation: self.id, version }).await?;
             self.state().versions.remove(&version);
         }
         Ok(())
     }
 
-    async fn store_seen(&self, dependencies: &Dependencies) {
+    async fn store_seen(&self) {
         let devices = self.state().members.take_seen();
         if devices.is_empty() {
             return;
         }
         let change = Change::Seen { federation: self.id, devices };
-        if let Err(error) = dependencies.queue.commit(vec![change]).await {
+        if let Err(error) = self.commit(change).await {
             warn!(federation = %self.name, %error, "the last check-ins of devices are not stored");
         }
     }

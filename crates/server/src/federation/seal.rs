@@ -5,9 +5,9 @@
 
 use super::Federation;
 use super::round::Round;
-use super::uploads::UploadError;
-use crate::commit_queue::{CommitError, CommitQueue};
-use crate::storage::{Change, Hash, Millis, SealMessage, Sender, Storage, StorageError};
+use super::uploads::{Result, UploadError};
+use crate::commit_queue::CommitError;
+use crate::storage::{Change, Hash, Millis, SealMessage, Sender, StorageError};
 use bytes::Bytes;
 use sottovoce_privacy::EncryptedSum;
 use sottovoce_privacy::secagg::{self, Message as _, Step};
@@ -102,15 +102,6 @@ impl SumDecryption {
     }
 }
 
-/// The answer to a device that asks for its message of the current step.
-#[derive(Debug)]
-pub enum SealReply {
-    /// The message.
-    Message(Vec<u8>),
-    /// Other devices have not answered yet.
-    Wait,
-}
-
 impl Seal {
     fn new(kind: Kind, round: &Round, step_timeout: Millis) -> Self {
         let (sent, accepted) = (BTreeMap::new(), BTreeMap::new());
@@ -189,7 +180,7 @@ impl Seal {
     }
 
     /// Whether a new message is to be stored; `false` if it was accepted before.
-    fn reserve(&mut self, seat: u32, bytes: &[u8]) -> Result<bool, UploadError> {
+    fn reserve(&mut self, seat: u32, bytes: &[u8]) -> Result<bool> {
         if self.has_accepted(seat, bytes) {
             return Ok(false);
         }
@@ -199,13 +190,13 @@ impl Seal {
         let sent = self.sent.entry(seat).or_default();
         *sent += 1;
         if *sent > MAX_MESSAGES {
-            return Err(UploadError::Malformed("more messages than a round has".to_owned()));
+            return Err(UploadError::invalid("malformed", "more messages than a round has"));
         }
         self.storing += 1;
         Ok(true)
     }
 
-    fn message_for(&self, seat: u32) -> Result<SealReply, UploadError> {
+    fn message_for(&self, seat: u32) -> Result<Option<Vec<u8>>> {
         let (takes_part, message) = match &self.kind {
             Kind::Masked(masks) => {
                 let takes_part = masks.aborted().is_none() && masks.is_participant(seat);
@@ -217,8 +208,7 @@ impl Seal {
                 (takes_part, encrypted.closed.as_ref().filter(|_| !answered).cloned())
             }
         };
-        let reply = message.map_or(SealReply::Wait, SealReply::Message);
-        if takes_part { Ok(reply) } else { Err(UploadError::RoundClosed) }
+        if takes_part { Ok(message) } else { Err(UploadError::RoundClosed) }
     }
 
     /// The sum and the number of updates in it, or why there is none.
@@ -249,21 +239,21 @@ impl Seal {
     }
 
     /// Checks that an update belongs to this round.
-    pub(crate) fn validate(&self, seat: u32, bytes: &[u8]) -> Result<(), UploadError> {
+    pub(crate) fn validate(&self, seat: u32, bytes: &[u8]) -> Result<()> {
         let masks = match &self.kind {
             Kind::Masked(masks) => masks,
             Kind::Encrypted(encrypted) => {
-                return encrypted.sum.validate(bytes).map_err(|error| UploadError::Malformed(error.to_string()));
+                return encrypted.sum.validate(bytes).map_err(|error| UploadError::invalid("malformed", error));
             }
         };
-        let masked = secagg::Masked::decode(bytes).map_err(|error| UploadError::Malformed(error.to_string()))?;
+        let masked = secagg::Masked::decode(bytes).map_err(|error| UploadError::invalid("malformed", error))?;
         if masked.header != secagg::Header::new(masks.config(), seat) {
             let reason = "the update is for another round, federation or seat";
-            return Err(UploadError::WrongRound(reason.to_owned()));
+            return Err(UploadError::invalid("wrong-round", reason));
         }
         let (found, expected) = (masked.words.len(), masks.config().length as usize);
         if found != expected {
-            return Err(UploadError::WrongShape(format!("{found} values, expected {expected}")));
+            return Err(UploadError::invalid("wrong-shape", format!("{found} values, expected {expected}")));
         }
         if masks.is_participant(seat) { Ok(()) } else { Err(UploadError::RoundClosed) }
     }
@@ -287,7 +277,7 @@ impl Round {
     }
 
     /// A device's seat, and the seal of the round.
-    fn seat_and_seal(&mut self, device: u32) -> Result<(u32, &mut Seal), UploadError> {
+    fn seat_and_seal(&mut self, device: u32) -> Result<(u32, &mut Seal)> {
         let seat = self.seat(device).ok_or(UploadError::NotAsked)?;
         Ok((seat, self.seal.as_mut().ok_or(UploadError::RoundClosed)?))
     }
@@ -317,48 +307,38 @@ impl Federation {
     ///
     /// # Errors
     /// If it is rejected.
-    pub async fn receive_seal_message(
-        &self,
-        queue: &CommitQueue,
-        (device, round): (u32, u64),
-        bytes: Bytes,
-    ) -> Result<(), UploadError> {
+    pub async fn receive_seal_message(&self, (device, round): (u32, u64), bytes: Bytes) -> Result<()> {
         let new = self.with_seal(device, round, |seat, seal| seal.reserve(seat, &bytes))?;
         if !new {
             return Ok(());
         }
         let message = SealMessage { device: Some(device), bytes: bytes.clone() };
-        let committed = queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
+        let committed = self.commit(Change::Seal { federation: self.id, round, message }).await;
         let accepted = self.with_seal(device, round, |seat, seal| {
             seal.storing -= 1;
             committed?;
-            seal.receive(seat, &bytes).map_err(UploadError::Malformed)
+            seal.receive(seat, &bytes).map_err(|error| UploadError::invalid("malformed", error))
         });
         self.wake.notify_one();
         accepted
     }
 
-    /// The message of the current step for a device.
+    /// The message of the current step for a device; `None` while other devices have not answered yet.
     ///
     /// # Errors
     /// If it has no part in the round, or no longer.
-    pub fn seal_message_for(&self, device: u32, round: u64) -> Result<SealReply, UploadError> {
+    pub fn seal_message_for(&self, device: u32, round: u64) -> Result<Option<Vec<u8>>> {
         self.with_seal(device, round, |seat, seal| seal.message_for(seat))
     }
 
-    fn with_seal<T>(
-        &self,
-        device: u32,
-        round: u64,
-        work: impl FnOnce(u32, &mut Seal) -> Result<T, UploadError>,
-    ) -> Result<T, UploadError> {
+    fn with_seal<T>(&self, device: u32, round: u64, work: impl FnOnce(u32, &mut Seal) -> Result<T>) -> Result<T> {
         let mut state = self.state();
         let (seat, seal) = state.open_round(round).ok_or(UploadError::RoundClosed)?.seat_and_seal(device)?;
         work(seat, seal)
     }
 
     /// Closes the current step.
-    pub(super) async fn close_seal_step(&self, queue: &CommitQueue) -> Result<(), CommitError> {
+    pub(super) async fn close_seal_step(&self) -> Result<(), CommitError> {
         // The step counts as being stored, so that no message comes between its record and its effect.
         let round = match &mut self.state().round {
             Some(Round { seal: Some(seal), opening, .. }) => {
@@ -368,7 +348,7 @@ impl Federation {
             _ => return Ok(()),
         };
         let message = SealMessage { device: None, bytes: Bytes::new() };
-        let committed = queue.commit(vec![Change::Seal { federation: self.id, round, message }]).await;
+        let committed = self.commit(Change::Seal { federation: self.id, round, message }).await;
         if let Some(seal) = self.state().open_round(round).and_then(|open| open.seal.as_mut()) {
             seal.storing -= 1;
             if committed.is_ok() {
@@ -379,13 +359,13 @@ impl Federation {
     }
 
     /// Replays the stored messages of a round that was open when the server stopped.
-    pub(crate) fn replay_seal(&self, messages: &[SealMessage], storage: &dyn Storage) -> Result<(), StorageError> {
+    pub(crate) fn replay_seal(&self, messages: &[SealMessage]) -> Result<(), StorageError> {
         let mut state = self.state();
         let Some(open) = &mut state.round else { return Ok(()) };
         open.seal = self.new_seal(open);
         for message in messages {
             if message.device.is_none() {
-                self.replay_updates(open, storage)?;
+                self.replay_updates(open)?;
             }
             let seat = message.device.map(|device| open.seat(device));
             match (seat, &mut open.seal) {
@@ -395,15 +375,15 @@ impl Federation {
                 _ => (),
             }
         }
-        self.replay_updates(open, storage)
+        self.replay_updates(open)
     }
 
     /// Adds the stored updates to the sum in the step that accepts them.
-    fn replay_updates(&self, open: &mut Round, storage: &dyn Storage) -> Result<(), StorageError> {
+    fn replay_updates(&self, open: &mut Round) -> Result<(), StorageError> {
         if !open.seal.as_ref().is_some_and(Seal::accepts_updates) {
             return Ok(());
         }
-        storage.updates(self.id, open.opening.round, &mut |sender, bytes| {
+        self.services.storage.updates(self.id, open.opening.round, &mut |sender, bytes| {
             // What was rejected then is rejected again.
             let _added = open.seal_update(sender, bytes);
             Ok(())

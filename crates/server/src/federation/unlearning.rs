@@ -4,7 +4,6 @@
 //! interrupted, the latest version from before that time becomes current under a new number, the rounds since are held
 //! again without the device, and the versions in between are deleted.
 
-use super::round_driver::Dependencies;
 use super::{Federation, Published, State, Unlearn};
 use crate::error::ServerError;
 use crate::storage::{Change, Millis, RECEIPT_ROUNDS, RoundRecord, Status, VersionRecord};
@@ -105,33 +104,28 @@ pub(super) fn obsolete_versions(state: &State, keep: u32, unlearn: Unlearn) -> V
 
 impl Federation {
     /// Rolls back for devices that withdrew.
-    pub(super) async fn unlearn(&self, dependencies: &Dependencies) -> Result<(), ServerError> {
+    pub(super) async fn unlearn(&self) -> Result<(), ServerError> {
         let (from, plan) = {
             let state = self.state();
             let Some(from) = state.unlearn else { return Ok(()) };
             (from, state.plan_rollback(from))
         };
         match plan {
-            Some(plan) => self.roll_back(dependencies, from, plan).await?,
+            Some(plan) => self.roll_back(from, plan).await?,
             None => {
                 let change = Change::RollBack { federation: self.id, from, to: None };
-                dependencies.queue.commit(vec![change]).await?;
+                self.commit(change).await?;
                 self.state().unlearnt(from);
                 info!(federation = %self.name, "a device withdrew that no stored version was trained with");
             }
         }
-        self.delete_obsolete_versions(dependencies).await
+        self.delete_obsolete_versions().await
     }
 
-    async fn roll_back(
-        &self,
-        dependencies: &Dependencies,
-        from: Millis,
-        RollbackPlan { current, target }: RollbackPlan,
-    ) -> Result<(), ServerError> {
-        let stored = dependencies.versions.get(self.id, target.version).await?;
+    async fn roll_back(&self, from: Millis, RollbackPlan { current, target }: RollbackPlan) -> Result<(), ServerError> {
+        let stored = self.services.versions.get(self.id, target.version).await?;
         let (state, published) = self.restore_version(stored, current.version + 1)?;
-        let bytes = dependencies.versions.put(&state, Some(current.version)).await?;
+        let bytes = self.services.versions.put(&state, Some(current.version)).await?;
         let (digest, version) = (published.digest, published.version.0);
         let restored = VersionRecord { version, digest, bytes, ..target.clone() };
         let undone = current.rounds.saturating_sub(target.rounds);
@@ -139,9 +133,9 @@ impl Federation {
             "a device withdrew: training is rolled back to version {}, now version {version}, and {undone} rounds are held again",
             target.version
         );
-        let abandoned = self.state().round.as_ref().map(super::round::Round::record);
+        let abandoned = self.state().round.as_ref().map(super::round::Round::close);
         let abandoned = abandoned.map(|record| RoundRecord { remark: remark.clone(), ..record });
-        self.retain_uploads(&dependencies.storage, false).await?;
+        self.retain_uploads(false).await?;
         let again = undone + u64::from(abandoned.is_some());
         let status = self.status_after_rollback(again);
         let close = abandoned.iter().map(|record| Change::CloseRound(Box::new(record.clone()), None));
@@ -149,11 +143,11 @@ impl Federation {
         let mut changes: Vec<Change> = close.collect();
         changes.push(Change::RollBack { federation: self.id, from, to });
         changes.extend(status.clone().map(|status| Change::SetStatus { federation: self.id, status }));
-        dependencies.queue.commit(changes).await?;
+        self.services.queue.commit(changes).await?;
         self.rolled_back(from, (restored, Arc::new(published)), again, status);
         info!(federation = %self.name, round = abandoned.as_ref().map(|record| record.round), "{remark}");
         if let Some(record) = abandoned {
-            dependencies.observer.closed(&self.name, &record);
+            self.services.metrics.closed(&self.name, &record);
         }
         Ok(())
     }

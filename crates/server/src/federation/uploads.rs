@@ -2,20 +2,15 @@
 
 use super::round::{Admission, DeviceState, UploadId};
 use super::{Federation, MAX_BUFFERS};
-use crate::commit_queue::{CommitError, CommitQueue};
+use crate::commit_queue::CommitError;
+use crate::lock;
 use crate::storage::{Change, Millis, Receipt, Sender};
 use bytes::Bytes;
 use sottovoce_protocol::{DecodeError, FederationId, Received, RoundId, RoundTerms, Update, codec};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-/// An accepted upload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UploadOutcome {
-    /// It is stored, and will be aggregated.
-    Stored,
-    /// It had been stored before.
-    Repeated,
-}
+/// What becomes of an upload.
+pub(super) type Result<T, E = UploadError> = std::result::Result<T, E>;
 
 /// Why an upload was rejected; a device can act on each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,45 +21,23 @@ pub enum UploadError {
     /// The round accepts no more updates.
     #[error("the round is closed; discard the update and check in")]
     RoundClosed,
-    /// The update is for another round or federation.
-    #[error("{0}")]
-    WrongRound(String),
     /// Another update of this device is stored.
     #[error("another answer of this device to this round is stored; discard this one")]
     Duplicate,
     /// Another update is stored under this key.
     #[error("another update is stored under this key; use a new key for other bytes")]
     KeyReused,
-    /// Not a valid message.
-    #[error("{0}")]
-    Malformed(String),
-    /// For tables of other shapes.
-    #[error("{0}")]
-    WrongShape(String),
-    /// A value is not a finite number.
-    #[error("{0}")]
-    NotFinite(String),
-    /// Encoded differently than the terms ask, or reports more than they ask for.
-    #[error("{0}")]
-    WrongEncoding(String),
-    /// The norm of a row exceeds the bound.
-    #[error("table {table}, row {row}: norm {norm} exceeds the bound {bound}")]
-    RowTooLarge {
-        /// Index of the table.
-        table: usize,
-        /// The row.
-        row: usize,
-        /// Its norm, rounded.
-        norm: String,
-        /// The bound.
-        bound: String,
+    /// The update or its token is invalid.
+    #[error("{detail}")]
+    Invalid {
+        /// What is wrong: a code of the HTTP interface.
+        code: &'static str,
+        /// What was found.
+        detail: String,
     },
     /// The device was issued another token for this round.
     #[error("this device was issued another token for this round; each device gets one")]
     TokenTaken,
-    /// Not a token of this round.
-    #[error("{0}")]
-    BadToken(String),
     /// The round expects uploads with one-time tokens, or with credentials.
     #[error("the terms of this round ask for uploads with a one-time token, or with a credential; see them")]
     WrongChannel,
@@ -86,10 +59,16 @@ impl From<CommitError> for UploadError {
 }
 
 impl UploadError {
+    /// An invalid update or token, by a code of the HTTP interface.
+    #[allow(clippy::needless_pass_by_value, reason = "errors and texts alike")]
+    pub(super) fn invalid(code: &'static str, detail: impl ToString) -> Self {
+        Self::Invalid { code, detail: detail.to_string() }
+    }
+
     /// An upload to a round that is not open.
     pub(super) fn of_other_round(round: u64, next: u64) -> Self {
         match round >= next {
-            true => Self::WrongRound(format!("round {round} has not opened yet; check in")),
+            true => Self::invalid("wrong-round", format!("round {round} has not opened yet; check in")),
             false => Self::RoundClosed,
         }
     }
@@ -100,58 +79,37 @@ impl Federation {
     ///
     /// # Errors
     /// If it is rejected; then nothing has changed.
-    pub async fn receive_update(
-        &self,
-        queue: &CommitQueue,
-        (device, round): (u32, u64),
-        key: &str,
-        bytes: Bytes,
-        now: Millis,
-    ) -> Result<UploadOutcome, UploadError> {
+    pub async fn receive_update(&self, (device, round): (u32, u64), key: &str, bytes: Bytes) -> Result<Admission> {
         if self.anonymous {
             return Err(UploadError::WrongChannel);
         }
-        self.receive(queue, round, Sender::Device(device), key, bytes, now).await
+        self.receive(round, Sender::Device(device), key, bytes).await
     }
 
-    pub(super) async fn receive(
-        &self,
-        queue: &CommitQueue,
-        round: u64,
-        sender: Sender,
-        key: &str,
-        bytes: Bytes,
-        now: Millis,
-    ) -> Result<UploadOutcome, UploadError> {
+    pub(super) async fn receive(&self, round: u64, sender: Sender, key: &str, bytes: Bytes) -> Result<Admission> {
+        let now = crate::now();
         let id = UploadId { key: key.to_owned(), digest: *blake3::hash(&bytes).as_bytes() };
         let Some(terms) = self.expects(round, sender, &id, now)? else {
-            return Ok(UploadOutcome::Repeated);
+            return Ok(Admission::Repeated);
         };
         let valid = self.validate(round, sender, &bytes, &terms);
         match valid.and_then(|()| self.reserve(round, sender, &id, now)) {
-            Ok(Admission::New) => self.store(queue, round, sender, id, bytes).await,
-            Ok(Admission::Repeated) => Ok(UploadOutcome::Repeated),
+            Ok(Admission::New) => self.store(round, sender, id, bytes).await,
+            Ok(Admission::Repeated) => Ok(Admission::Repeated),
             Err(error) => {
                 if let Some(open) = self.state().open_round(round).filter(|_| error != UploadError::Busy) {
-                    open.refused += 1;
+                    open.record.refused += 1;
                 }
                 Err(error)
             }
         }
     }
 
-    async fn store(
-        &self,
-        queue: &CommitQueue,
-        round: u64,
-        sender: Sender,
-        id: UploadId,
-        bytes: Bytes,
-    ) -> Result<UploadOutcome, UploadError> {
+    async fn store(&self, round: u64, sender: Sender, id: UploadId, bytes: Bytes) -> Result<Admission> {
         let size = bytes.len() as u64;
         let receipt = Receipt { sender, key: id.key.clone(), digest: id.digest, bytes: size };
         let upload = Change::Upload { federation: self.id, round, receipt, bytes: bytes.clone() };
-        let committed = queue.commit(vec![upload]).await;
+        let committed = self.commit(upload).await;
         // The round waits for updates that are being stored, so it is still open.
         if let Some(open) = self.state().open_round(round) {
             match &committed {
@@ -165,17 +123,12 @@ impl Federation {
         }
         self.wake.notify_one();
         committed?;
-        Ok(UploadOutcome::Stored)
+        self.services.metrics.received(&self.name, size);
+        Ok(Admission::New)
     }
 
     /// The terms of the round that a sender is expected to answer; `None` if this very update is stored.
-    fn expects(
-        &self,
-        round: u64,
-        sender: Sender,
-        id: &UploadId,
-        now: Millis,
-    ) -> Result<Option<Arc<RoundTerms>>, UploadError> {
+    fn expects(&self, round: u64, sender: Sender, id: &UploadId, now: Millis) -> Result<Option<Arc<RoundTerms>>> {
         let mut state = self.state();
         let next = state.next_round;
         if let Some(open) = state.open_round(round) {
@@ -183,7 +136,7 @@ impl Federation {
                 Ok(Admission::New) => Ok(Some(Arc::clone(&open.terms))),
                 Ok(Admission::Repeated) => Ok(None),
                 Err(error) => {
-                    open.refused += 1;
+                    open.record.refused += 1;
                     Err(error)
                 }
             };
@@ -194,13 +147,13 @@ impl Federation {
         }
     }
 
-    fn reserve(&self, round: u64, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission, UploadError> {
+    fn reserve(&self, round: u64, sender: Sender, id: &UploadId, now: Millis) -> Result<Admission> {
         let mut state = self.state();
         state.open_round(round).ok_or(UploadError::RoundClosed)?.reserve(sender, id, now)
     }
 
     /// Checks an update against the terms, or against the protocol if it is sealed.
-    fn validate(&self, round: u64, sender: Sender, bytes: &[u8], terms: &RoundTerms) -> Result<(), UploadError> {
+    fn validate(&self, round: u64, sender: Sender, bytes: &[u8], terms: &RoundTerms) -> Result<()> {
         if let Some(open) = self.state().open_round(round)
             && let (Some(seal), Sender::Device(device)) = (&open.seal, sender)
         {
@@ -208,14 +161,14 @@ impl Federation {
         }
         let mut buffer = self.buffer();
         let valid = self.decode(bytes, terms, &mut buffer);
-        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffers = lock(&self.buffers);
         if buffers.len() < MAX_BUFFERS {
             buffers.push(buffer);
         }
         valid
     }
 
-    fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<(), UploadError> {
+    fn decode(&self, bytes: &[u8], terms: &RoundTerms, buffer: &mut Received) -> Result<()> {
         if let Some(length) = self.quantized_length {
             let words = codec::decode_quantized(bytes, self.layout.fingerprint(), length);
             let words = words.map_err(|error| decode_error(&error))?;
@@ -223,29 +176,23 @@ impl Federation {
         }
         codec::decode_update(bytes, buffer).map_err(|error| decode_error(&error))?;
         check_addressee((buffer.federation(), buffer.round()), terms)?;
-        buffer.check(terms).map_err(|error| UploadError::WrongEncoding(error.to_string()))?;
+        buffer.check(terms).map_err(|error| UploadError::invalid("wrong-encoding", error))?;
         self.config.row_norm.map_or(Ok(()), |bound| check_norms(buffer.update(), bound))
     }
 
     pub(super) fn buffer(&self) -> Received {
-        let reused = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        reused.unwrap_or_else(|| Received::new(&self.layout))
+        lock(&self.buffers).pop().unwrap_or_else(|| Received::new(&self.layout))
     }
 
     /// Records that a device declines a round.
     ///
     /// # Errors
     /// If the device is not in the cohort or has answered, or if it could not be stored.
-    pub async fn decline(
-        &self,
-        queue: &CommitQueue,
-        (device, round): (u32, u64),
-        now: Millis,
-    ) -> Result<(), UploadError> {
+    pub async fn decline(&self, (device, round): (u32, u64), now: Millis) -> Result<()> {
         if !self.can_decline(device, round, now)? {
             return Ok(());
         }
-        queue.commit(vec![Change::Decline { federation: self.id, round, device }]).await?;
+        self.commit(Change::Decline { federation: self.id, round, device }).await?;
         if let Some(open) = self.state().open_round(round) {
             open.decline(device, now);
         }
@@ -254,7 +201,7 @@ impl Federation {
     }
 
     /// Whether a device can decline; `false` if it has declined before.
-    fn can_decline(&self, device: u32, round: u64, now: Millis) -> Result<bool, UploadError> {
+    fn can_decline(&self, device: u32, round: u64, now: Millis) -> Result<bool> {
         if let Some(open) = self.state().open_round(round) {
             // A sealed round accepts updates in one of its steps only, but devices may decline in all.
             let sealed = open.seal.is_some() && !open.is_over(now);
@@ -268,33 +215,31 @@ impl Federation {
     }
 }
 
-fn check_addressee((federation, round): (FederationId, RoundId), terms: &RoundTerms) -> Result<(), UploadError> {
+fn check_addressee((federation, round): (FederationId, RoundId), terms: &RoundTerms) -> Result<()> {
     if (federation, round) == (terms.federation, terms.round) {
         return Ok(());
     }
-    Err(UploadError::WrongRound(format!(
-        "the update is for {federation} and {round}, expected {} and {}",
-        terms.federation, terms.round
-    )))
+    let expected = format!("expected {} and {}", terms.federation, terms.round);
+    Err(UploadError::invalid("wrong-round", format!("the update is for {federation} and {round}, {expected}")))
 }
 
 fn decode_error(error: &DecodeError) -> UploadError {
-    let text = error.to_string();
-    match error {
-        DecodeError::Layout(..) => UploadError::WrongShape(text),
-        DecodeError::Value(..) => UploadError::NotFinite(text),
-        _ => UploadError::Malformed(text),
-    }
+    let code = match error {
+        DecodeError::Layout(..) => "wrong-shape",
+        DecodeError::Value(..) => "not-finite",
+        _ => "malformed",
+    };
+    UploadError::invalid(code, error)
 }
 
-fn check_norms(update: &Update, bound: f32) -> Result<(), UploadError> {
+fn check_norms(update: &Update, bound: f32) -> Result<()> {
     let square = |values: &[f32]| values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
     for (table, rows) in update.tables().iter().enumerate() {
         for (row, values) in rows.iter() {
             let norm = square(values).sqrt();
             if norm > f64::from(bound) {
-                let (norm, bound) = (format!("{norm:.4}"), bound.to_string());
-                return Err(UploadError::RowTooLarge { table, row, norm, bound });
+                let detail = format!("table {table}, row {row}: norm {norm:.4} exceeds the bound {bound}");
+                return Err(UploadError::invalid("row-too-large", detail));
             }
         }
     }

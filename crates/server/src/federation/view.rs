@@ -1,10 +1,10 @@
 //! Views of a federation for operators and devices.
 
 use super::Federation;
-use super::hex;
 use crate::storage::{Millis, Status};
 use serde::Serialize;
 use sottovoce_models::Privacy;
+use sottovoce_privacy::tokens::to_hex;
 
 /// What anybody can see, before enrolling.
 #[derive(Clone, Debug, Serialize)]
@@ -151,7 +151,7 @@ impl Federation {
             items: self.items,
             catalog: self.catalog.tag.trim_matches('"').to_owned(),
             version: state.current.version.0,
-            digest: hex(&state.current.digest),
+            digest: to_hex(&state.current.digest),
             state: state.status.name(),
             samples: self.config.samples,
             unlearn: self.config.unlearn,
@@ -172,9 +172,9 @@ impl Federation {
             wanted: round.opening.wanted,
             minimum: round.opening.minimum,
             stored: round.stored,
-            declined: round.declined,
-            refused: round.refused,
-            bytes_up: round.bytes_up,
+            declined: round.record.declined,
+            refused: round.record.refused,
+            bytes_up: round.record.bytes_up,
             opened: round.opening.opened,
             deadline: round.opening.deadline,
         });

@@ -1,11 +1,11 @@
 //! The interface for devices.
 
 use super::auth::bearer;
-use super::download::{self, Caching};
+use super::download;
 use super::problem::Problem;
 use super::request::DeviceRequest;
 use super::{Body, WIRE};
-use crate::federation::{CheckIn, Encoded, MAX_MESSAGE_BYTES, SealReply, UploadOutcome};
+use crate::federation::{Admission, CheckIn, Encoded, MAX_MESSAGE_BYTES};
 use crate::now;
 use axum::Json;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -36,12 +36,12 @@ type Answer = Result<Response, Problem>;
 
 /// What a device would join.
 pub(super) async fn about(request: DeviceRequest) -> Response {
-    with_caching(Json(request.federation.public()), "no-cache")
+    with_caching(Json(request.federation.public()), download::REVALIDATE)
 }
 
 /// The item of each row.
 pub(super) async fn catalog(request: DeviceRequest) -> Answer {
-    download::send(&request.federation.catalog, &request.headers, Caching::Revalidate)
+    download::send(&request.federation.catalog, &request.headers, download::REVALIDATE)
 }
 
 /// Enrols a device.
@@ -95,36 +95,31 @@ pub(super) async fn difference(request: DeviceRequest) -> Answer {
 }
 
 /// Private models require a device's credential.
-fn caching_of_models(request: &DeviceRequest) -> Result<Caching, Problem> {
+fn caching_of_models(request: &DeviceRequest) -> Result<&'static str, Problem> {
     if !request.federation.config.private_models {
-        return Ok(Caching::Public);
+        return Ok(download::PUBLIC);
     }
     request.device()?;
-    Ok(Caching::Private)
+    Ok(download::PRIVATE)
 }
 
-fn send_model(request: &DeviceRequest, file: &Encoded, caching: Caching) -> Answer {
+fn send_model(request: &DeviceRequest, file: &Encoded, caching: &'static str) -> Answer {
     let response = download::send(file, &request.headers, caching)?;
     let bytes = axum::body::HttpBody::size_hint(response.body()).exact().unwrap_or(0);
     request.federation.count_sent(bytes);
-    request.server.metrics.sent(&request.federation.name, bytes);
     Ok(response)
 }
 
 /// A device uploads its update.
 pub(super) async fn update(request: DeviceRequest, body: Body) -> Answer {
     let (from, key) = (request.device_and_round()?, request.key()?);
-    let (bytes, _reservation) = request.read(body, request.federation.upload_limit()).await?;
-    let (queue, size) = (&request.server.queue, bytes.len() as u64);
-    let outcome = request.federation.receive_update(queue, from, key, bytes, now()).await?;
-    Ok(accepted(&request, outcome, size))
+    let (bytes, _reservation) = request.read(body, request.federation.upload_limit).await?;
+    let admission = request.federation.receive_update(from, key, bytes).await?;
+    Ok(accepted(admission))
 }
 
-fn accepted(request: &DeviceRequest, outcome: UploadOutcome, size: u64) -> Response {
-    let repeated = outcome == UploadOutcome::Repeated;
-    if !repeated {
-        request.server.metrics.received(&request.federation.name, size);
-    }
+fn accepted(admission: Admission) -> Response {
+    let repeated = admission == Admission::Repeated;
     let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
     (status, Json(json!({"stored": true, "repeated": repeated}))).into_response()
 }
@@ -133,7 +128,7 @@ fn accepted(request: &DeviceRequest, outcome: UploadOutcome, size: u64) -> Respo
 pub(super) async fn token(request: DeviceRequest, body: Body) -> Answer {
     let from = request.device_and_round()?;
     let (bytes, _reservation) = request.read(body, MAX_BLINDED).await?;
-    let issued = request.federation.issue_token(&request.server.queue, from, &bytes, now()).await?;
+    let issued = request.federation.issue_token(from, &bytes, now()).await?;
     Ok(([(CONTENT_TYPE, WIRE), (CACHE_CONTROL, "no-store")], issued).into_response())
 }
 
@@ -146,19 +141,18 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
     request.require_wire()?;
     // Before the body uses memory.
     request.federation.check_token(round, &token)?;
-    let (bytes, _reservation) = body.read(request.federation.upload_limit(), &request.headers).await?;
-    let (queue, size) = (&request.server.queue, bytes.len() as u64);
+    let (bytes, _reservation) = body.read(request.federation.upload_limit, &request.headers).await?;
     let from = (round, &token);
-    let outcome = request.federation.receive_anonymous_update(queue, from, key, bytes, now()).await?;
-    Ok(accepted(&request, outcome, size))
+    let admission = request.federation.receive_anonymous_update(from, key, bytes).await?;
+    Ok(accepted(admission))
 }
 
 /// A device sends a message of secure aggregation.
 pub(super) async fn send_seal_message(request: DeviceRequest, body: Body) -> Result<StatusCode, Problem> {
     let from = request.device_and_round()?;
-    let limit = MAX_MESSAGE_BYTES.max(request.federation.upload_limit());
+    let limit = MAX_MESSAGE_BYTES.max(request.federation.upload_limit);
     let (bytes, _reservation) = request.read(body, limit).await?;
-    request.federation.receive_seal_message(&request.server.queue, from, bytes).await?;
+    request.federation.receive_seal_message(from, bytes).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -166,8 +160,8 @@ pub(super) async fn send_seal_message(request: DeviceRequest, body: Body) -> Res
 pub(super) async fn seal_message(request: DeviceRequest) -> Answer {
     let (device, round) = request.device_and_round()?;
     let response = match request.federation.seal_message_for(device, round)? {
-        SealReply::Message(bytes) => ([(CONTENT_TYPE, WIRE)], bytes).into_response(),
-        SealReply::Wait => later(request.federation.config.check_in_seconds.min(SEAL_POLL_SECONDS)),
+        Some(bytes) => ([(CONTENT_TYPE, WIRE)], bytes).into_response(),
+        None => later(request.federation.config.check_in_seconds.min(SEAL_POLL_SECONDS)),
     };
     Ok(with_caching(response, "no-store"))
 }
@@ -181,13 +175,13 @@ pub(super) async fn refusal(request: DeviceRequest, body: Body) -> Result<Status
     if (federation.0, round.0) != (request.federation.id, from.1) {
         return Err(Problem::new("wrong-round", format!("the refusal is for {federation} and {round}")));
     }
-    request.federation.decline(&request.server.queue, from, now()).await?;
+    request.federation.decline(from, now()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// A device withdraws.
 pub(super) async fn withdraw(request: DeviceRequest) -> Result<StatusCode, Problem> {
-    request.server.withdraw(&request.federation, request.device()?).await?;
+    request.federation.withdraw(request.device()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

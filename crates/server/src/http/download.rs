@@ -12,29 +12,15 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Who may cache a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caching {
-    /// Everybody, for good: it never changes.
-    Public,
-    /// The caller, for good.
-    Private,
-    /// Everybody, but must revalidate.
-    Revalidate,
-}
+/// Everybody may cache a file, for good: it never changes.
+pub(super) const PUBLIC: &str = "public, max-age=31536000, immutable";
+/// The caller may cache it, for good.
+pub(super) const PRIVATE: &str = "private, max-age=31536000, immutable";
+/// Everybody may cache it, but must revalidate.
+pub(super) const REVALIDATE: &str = "no-cache";
 
-impl Caching {
-    fn directive(self) -> &'static str {
-        match self {
-            Caching::Public => "public, max-age=31536000, immutable",
-            Caching::Private => "private, max-age=31536000, immutable",
-            Caching::Revalidate => "no-cache",
-        }
-    }
-}
-
-/// The response to a request for a file.
-pub(super) fn send(file: &Encoded, headers: &HeaderMap, caching: Caching) -> Result<Response, Problem> {
+/// The response to a request for a file; `caching` says who may cache it.
+pub(super) fn send(file: &Encoded, headers: &HeaderMap, caching: &'static str) -> Result<Response, Problem> {
     let mut response = if is_cached(headers, &file.tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
@@ -44,7 +30,7 @@ pub(super) fn send(file: &Encoded, headers: &HeaderMap, caching: Caching) -> Res
         }
     };
     let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching.directive()));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if let Ok(tag) = HeaderValue::from_str(&file.tag) {
@@ -136,7 +122,7 @@ mod tests {
     fn sends_the_smallest_accepted_encoding() {
         let file = file();
         let coding = |accepted: &str| {
-            let response = send(&file, &headers(&[(ACCEPT_ENCODING, accepted)]), Caching::Public).unwrap();
+            let response = send(&file, &headers(&[(ACCEPT_ENCODING, accepted)]), PUBLIC).unwrap();
             response.headers().get(CONTENT_ENCODING).map(|value| value.to_str().unwrap().to_owned())
         };
         assert_eq!(coding("gzip, zstd").as_deref(), Some("zstd"));
@@ -148,7 +134,7 @@ mod tests {
     fn sends_ranges_and_not_modified() {
         let file = file();
         let status = |pairs: &[(axum::http::HeaderName, &str)]| {
-            send(&file, &headers(pairs), Caching::Revalidate).map(|response| {
+            send(&file, &headers(pairs), REVALIDATE).map(|response| {
                 let range = response.headers().get(CONTENT_RANGE).map(|value| value.to_str().unwrap().to_owned());
                 (response.status().as_u16(), range.unwrap_or_default())
             })

@@ -92,6 +92,6 @@ async fn answer(api: &Api, router: Router, request: Request<Incoming>) -> Respon
     };
     response.headers_mut().extend(COMMON_HEADERS);
     let code = response.extensions().get::<ProblemCode>().map_or("", |code| code.0);
-    api.server.metrics.answered(route, method, response.status(), code, start.elapsed());
+    api.server.services.metrics.answered(route, method, response.status(), code, start.elapsed());
     response
 }

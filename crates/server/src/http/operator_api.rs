@@ -38,7 +38,7 @@ fn views(server: &Server) -> Value {
 /// All federations.
 pub(super) async fn list(request: OperatorRequest) -> Answer {
     request.require(Role::Observer)?;
-    Ok(Json(views(request.server())).into_response())
+    Ok(Json(views(&request.api.server)).into_response())
 }
 
 #[derive(Deserialize)]
@@ -55,7 +55,7 @@ pub(super) async fn create(request: OperatorRequest, body: Body) -> Answer {
     let NewFederation { name, catalog, config } = request.read(body, MAX_CREATION).await?;
     let config: FederationConfig = serde_json::from_value(Value::Object(config))
         .map_err(|error| Problem::new("wrong-config", error.to_string()))?;
-    let federation = request.server().create_federation(&name, config, catalog).await?;
+    let federation = request.api.server.create_federation(&name, config, catalog).await?;
     Ok((StatusCode::CREATED, Json(federation.view(now()))).into_response())
 }
 
@@ -82,7 +82,7 @@ pub(super) async fn set_status(request: OperatorRequest) -> Answer {
         }
         _ => (),
     }
-    request.server().set_status(&federation, status).await?;
+    federation.set_status(status).await?;
     Ok(Json(federation.view(now())).into_response())
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn rounds(request: OperatorRequest, page: Result<Query<Page>, Q
     let Query(page) = page.map_err(|error| Problem::new("bad-request", error.body_text()))?;
     let federation = request.federation(Role::Observer)?;
     let limit = page.limit.unwrap_or(100).clamp(1, MAX_ROUNDS);
-    let rounds = request.server().rounds(federation.id, page.before, limit).await.map_err(|error| {
+    let rounds = request.api.server.rounds(federation.id, page.before, limit).await.map_err(|error| {
         tracing::error!(federation = %federation.name, %error, "rounds cannot be read");
         Problem::of("not-stored").retry_after(10)
     })?;
@@ -142,13 +142,13 @@ pub(super) async fn add_enrolment_token(request: OperatorRequest, body: Body) ->
         return Err(Problem::new("bad-request", "uses is too large"));
     }
     let purpose = TokenPurpose::Enrolment { federation, uses: new.uses };
-    new.create(request.server(), purpose).await
+    new.create(&request.api.server, purpose).await
 }
 
 /// The enrolment tokens of a federation.
 pub(super) async fn enrolment_tokens(request: OperatorRequest) -> Answer {
     let federation = request.federation(Role::Operator)?.id;
-    Ok(Json(json!({ "tokens": request.server().tokens(Some(federation)) })).into_response())
+    Ok(Json(json!({ "tokens": request.api.server.tokens(Some(federation)) })).into_response())
 }
 
 /// Removes an enrolment token.
@@ -159,7 +159,7 @@ pub(super) async fn remove_enrolment_token(request: OperatorRequest) -> Answer {
 
 async fn remove(request: &OperatorRequest, federation: Option<u64>) -> Answer {
     let id = request.params.token;
-    match request.server().remove_token(id, federation).await? {
+    match request.api.server.remove_token(id, federation).await? {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => Err(Problem::new("not-found", format!("there is no token {id}"))),
     }
@@ -174,13 +174,13 @@ pub(super) async fn add_token(request: OperatorRequest, body: Body) -> Answer {
     if new.uses.is_some() {
         return Err(Problem::new("bad-request", "an operator's token has no number of uses"));
     }
-    new.create(request.server(), TokenPurpose::Operator { role: role.to_string() }).await
+    new.create(&request.api.server, TokenPurpose::Operator { role: role.to_string() }).await
 }
 
 /// The operators' tokens.
 pub(super) async fn tokens(request: OperatorRequest) -> Answer {
     request.require(Role::Admin)?;
-    Ok(Json(json!({ "tokens": request.server().tokens(None) })).into_response())
+    Ok(Json(json!({ "tokens": request.api.server.tokens(None) })).into_response())
 }
 
 /// Removes an operator's token.
@@ -195,7 +195,7 @@ pub(super) async fn revoke(request: OperatorRequest) -> Answer {
     if !federation.has_device(device) {
         return Err(Problem::new("not-found", format!("there is no device {device}")));
     }
-    request.server().revoke(&federation, device).await?;
+    federation.revoke(device).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -208,7 +208,7 @@ pub(super) async fn me(request: OperatorRequest) -> Answer {
 /// The metrics.
 pub(super) async fn metrics(request: OperatorRequest) -> Answer {
     request.require(Role::Observer)?;
-    Ok(([(CONTENT_TYPE, crate::metrics::MEDIA_TYPE)], request.server().metrics()).into_response())
+    Ok(([(CONTENT_TYPE, crate::metrics::MEDIA_TYPE)], request.api.server.metrics()).into_response())
 }
 
 /// A stream of all federations, for the dashboard.
@@ -223,7 +223,7 @@ pub(super) async fn events(request: OperatorRequest) -> Answer {
         }
         // The token may have expired or been removed in the meantime.
         request.require(Role::Observer).ok()?;
-        let event = Event::default().event("federations").data(views(request.server()).to_string());
+        let event = Event::default().event("federations").data(views(&request.api.server).to_string());
         Some((Ok::<_, Infallible>(event), (request, false)))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()).into_response())

@@ -121,16 +121,10 @@ impl From<UploadError> for Problem {
         let (code, retry_after) = match &error {
             UploadError::NotAsked => ("not-asked", None),
             UploadError::RoundClosed => ("round-closed", None),
-            UploadError::WrongRound(_) => ("wrong-round", None),
             UploadError::Duplicate => ("duplicate", None),
             UploadError::KeyReused => ("key-reused", None),
-            UploadError::Malformed(_) => ("malformed", None),
-            UploadError::WrongShape(_) => ("wrong-shape", None),
-            UploadError::NotFinite(_) => ("not-finite", None),
-            UploadError::WrongEncoding(_) => ("wrong-encoding", None),
-            UploadError::RowTooLarge { .. } => ("row-too-large", None),
+            UploadError::Invalid { code, .. } => (*code, None),
             UploadError::TokenTaken => ("token-taken", None),
-            UploadError::BadToken(_) => ("bad-token", None),
             UploadError::WrongChannel => ("other-way", None),
             UploadError::Busy => ("busy", Some(1)),
             UploadError::NotStored => ("not-stored", Some(10)),
@@ -173,7 +167,7 @@ impl From<CreateError> for Problem {
         match error {
             CreateError::NameTaken(_) => Self::new("name-taken", error.to_string()),
             CreateError::Config(_) => Self::new("wrong-config", error.to_string()),
-            CreateError::Commit(error) => error.into(),
+            CreateError::Open(ServerError::Commit(error)) => error.into(),
             CreateError::Open(_) => Self::unexpected("a federation cannot be created")(error),
         }
     }
@@ -190,21 +184,20 @@ mod tests {
         let all = codes.len();
         codes.dedup();
         assert_eq!(codes.len(), all);
-        let text = String::new;
-        let row = UploadError::RowTooLarge { table: 0, row: 1, norm: text(), bound: text() };
+        let invalid = |code| UploadError::Invalid { code, detail: String::new() };
         for error in [
             UploadError::NotAsked,
             UploadError::RoundClosed,
-            UploadError::WrongRound(text()),
+            invalid("wrong-round"),
             UploadError::Duplicate,
             UploadError::KeyReused,
-            UploadError::Malformed(text()),
-            UploadError::WrongShape(text()),
-            UploadError::NotFinite(text()),
-            UploadError::WrongEncoding(text()),
-            row,
+            invalid("malformed"),
+            invalid("wrong-shape"),
+            invalid("not-finite"),
+            invalid("wrong-encoding"),
+            invalid("row-too-large"),
             UploadError::TokenTaken,
-            UploadError::BadToken(text()),
+            invalid("bad-token"),
             UploadError::WrongChannel,
             UploadError::Busy,
             UploadError::NotStored,

@@ -117,19 +117,15 @@ impl FromRequestParts<Api> for OperatorRequest {
 }
 
 impl OperatorRequest {
-    pub(super) fn server(&self) -> &Arc<Server> {
-        &self.api.server
-    }
-
     /// Checks the operator's role.
     pub(super) fn require(&self, role: Role) -> Result<Role, Problem> {
-        auth::operator(self.server(), &self.headers, role)
+        auth::operator(&self.api.server, &self.headers, role)
     }
 
     /// Checks the operator's role, then finds the federation.
     pub(super) fn federation(&self, role: Role) -> Result<Arc<Federation>, Problem> {
         self.require(role)?;
-        self.params.federation(self.server())
+        self.params.federation(&self.api.server)
     }
 
     /// Reads a JSON body.

@@ -1,5 +1,6 @@
 //! TLS: certificate and key from files, or self-signed for development.
 
+use crate::config::Tls;
 use crate::private_file;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -7,28 +8,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The source of certificate and key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Certificate {
-    /// Files in PEM.
-    Files {
-        /// The certificate chain.
-        certificate: PathBuf,
-        /// Its private key.
-        key: PathBuf,
-    },
-    /// Self-signed, for development only; created once and stored in a folder.
-    SelfSigned {
-        /// Names and addresses.
-        names: Vec<String>,
-        /// The folder.
-        folder: PathBuf,
-    },
-}
-
 /// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
+    /// TLS needs both files, or names.
+    #[error("tls: give certificate and key, or self_signed names, and not both")]
+    Source,
     /// A file.
     #[error("{}: {reason}", path.display())]
     File {
@@ -52,14 +37,16 @@ fn in_file(path: &Path, reason: &dyn ToString) -> TlsError {
 /// File names of a self-signed certificate and its key.
 const SELF_SIGNED: [&str; 2] = ["certificate.pem", "key.pem"];
 
-/// The TLS configuration of a listener.
+/// The TLS configuration of a listener. A self-signed certificate is created once and stored in a folder.
 ///
 /// # Errors
-/// If a file cannot be read or written, or certificate and key do not match.
-pub fn config(certificate: &Certificate) -> Result<Arc<ServerConfig>, TlsError> {
-    let (certificate, key) = match certificate {
-        Certificate::Files { certificate, key } => (certificate.clone(), key.clone()),
-        Certificate::SelfSigned { names, folder } => self_signed(names, folder)?,
+/// If certificate or key is missing, or there are files and names; if a file cannot be read or written, or certificate
+/// and key do not match.
+pub fn config(tls: &Tls, folder: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let (certificate, key) = match (&tls.certificate, &tls.key, &tls.self_signed[..]) {
+        (Some(certificate), Some(key), []) => (certificate.clone(), key.clone()),
+        (None, None, names @ [_, ..]) => self_signed(names, folder)?,
+        _ => return Err(TlsError::Source),
     };
     let chain = CertificateDer::pem_file_iter(&certificate).map_err(|error| in_file(&certificate, &error))?;
     let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|error| in_file(&certificate, &error))?;
@@ -85,4 +72,18 @@ fn self_signed(names: &[String], folder: &Path) -> Result<(PathBuf, PathBuf), Tl
     private_file::write(&key, &made.signing_key.serialize_pem()).map_err(|error| in_file(&key, &error))?;
     std::fs::write(&certificate, made.cert.pem()).map_err(|error| in_file(&certificate, &error))?;
     Ok((certificate, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_both_files_or_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = Tls { self_signed: vec!["localhost".to_owned()], ..Tls::default() };
+        assert!(config(&named, folder.path()).is_ok());
+        let half = Tls { key: Some("key.pem".into()), ..Tls::default() };
+        assert!(matches!(config(&half, folder.path()), Err(TlsError::Source)));
+    }
 }

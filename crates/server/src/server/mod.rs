@@ -2,28 +2,28 @@
 
 mod tokens;
 
-pub use tokens::{Role, TokenView};
+pub use tokens::Role;
 
 use crate::commit_queue::{CommitError, CommitQueue};
 use crate::error::ServerError;
-use crate::federation::round_driver::{Dependencies, drive};
+use crate::federation::round_driver::drive;
 use crate::federation::{
-    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, StoredFederation, Unlearn,
+    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, Services, StoredFederation,
     catalog, check_name,
 };
 use crate::metrics::Metrics;
-use crate::now;
 use crate::secret::{self, Kind};
 use crate::storage::{
-    Change, DeviceRecord, FederationRecord, Hash, Millis, RoundRecord, Status, Storage, StorageError, Stored,
-    TokenPurpose, TokenRecord, VersionRecord,
+    Change, FederationRecord, Hash, Millis, RoundRecord, Storage, StorageError, Stored, TokenPurpose, TokenRecord,
+    VersionRecord,
 };
 use crate::versions::{VersionState, VersionStore};
+use crate::{lock, now};
 use sottovoce_federation::HostedFederation;
 use sottovoce_protocol::ModelVersion;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokens::Tokens;
 use tokio::task::JoinSet;
 
@@ -36,10 +36,7 @@ pub enum CreateError {
     /// There is one of this name.
     #[error("there is a federation {0} already")]
     NameTaken(String),
-    /// The database.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// It cannot be started.
+    /// It cannot be stored or started.
     #[error(transparent)]
     Open(#[from] ServerError),
 }
@@ -74,9 +71,7 @@ pub struct Enrolled {
 
 /// All federations, and what they run on.
 pub struct Server {
-    storage: Arc<dyn Storage>,
-    pub(crate) queue: CommitQueue,
-    versions: Arc<VersionStore>,
+    pub(crate) services: Services,
     /// The folder of retained uploads.
     uploads: Option<PathBuf>,
     secret: Hash,
@@ -87,11 +82,6 @@ pub struct Server {
     /// The number of the next federation; locked while one is created.
     next_federation: tokio::sync::Mutex<u64>,
     tasks: Mutex<JoinSet<()>>,
-    pub(crate) metrics: Arc<Metrics>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Server {
@@ -110,10 +100,10 @@ impl Server {
         let loaded = tokio::task::spawn_blocking(load).await;
         let (mut stored, secret) = loaded??;
         let metrics = Arc::new(Metrics::new());
+        let commits = Arc::clone(&metrics);
+        let queue = CommitQueue::start(Arc::clone(&storage), move |changes, took| commits.committed(changes, took))?;
         let server = Arc::new(Self {
-            queue: CommitQueue::start(Arc::clone(&storage), Arc::clone(&metrics) as Arc<_>)?,
-            storage,
-            versions: Arc::new(versions),
+            services: Services { storage, queue, versions: Arc::new(versions), metrics },
             uploads,
             secret,
             federations: RwLock::default(),
@@ -121,7 +111,6 @@ impl Server {
             enrolling: Mutex::default(),
             next_federation: tokio::sync::Mutex::new(stored.next_federation),
             tasks: Mutex::default(),
-            metrics,
         });
         for record in std::mem::take(&mut stored.federations) {
             server.resume(stored.split_off(record)).await?;
@@ -142,16 +131,13 @@ impl Server {
         let text = std::str::from_utf8(&record.catalog).map_err(ResumeError::of(&name))?;
         let catalog = catalog::check(text).map_err(ResumeError::of(&name))?;
         let mut hosted = config.host(record.id, &catalog).map_err(ResumeError::of(&name))?;
-        let VersionState { version, shared, state, .. } = self.versions.get(record.id, record.version).await?;
+        let VersionState { version, shared, state, .. } = self.services.versions.get(record.id, record.version).await?;
         let resumed = hosted.coordinator.resume(ModelVersion(version), shared, &mut &state[..]);
         resumed.map_err(|error| ResumeError::of(&name)(format!("version {version}: {error}")))?;
         let messages = stored.round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
         let uploads = self.uploads_of(&name);
-        let federation = Federation::new(stored, config, hosted, self.secret, uploads)?;
-        let storage = Arc::clone(&self.storage);
-        let replayed = tokio::task::spawn_blocking(move || {
-            federation.replay_seal(&messages, storage.as_ref()).map(|()| federation)
-        });
+        let federation = Federation::new(stored, config, hosted, self.secret, uploads, self.services.clone())?;
+        let replayed = tokio::task::spawn_blocking(move || federation.replay_seal(&messages).map(|()| federation));
         self.start(replayed.await??);
         Ok(())
     }
@@ -161,13 +147,7 @@ impl Server {
         let federation = Arc::new(federation);
         let mut all = self.federations.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(federation.name.clone(), Arc::clone(&federation));
-        let dependencies = Dependencies {
-            storage: Arc::clone(&self.storage),
-            queue: self.queue.clone(),
-            versions: Arc::clone(&self.versions),
-            observer: Arc::clone(&self.metrics) as Arc<_>,
-        };
-        lock(&self.tasks).spawn(drive(Arc::clone(&federation), dependencies));
+        lock(&self.tasks).spawn(drive(Arc::clone(&federation)));
         federation
     }
 
@@ -196,12 +176,13 @@ impl Server {
         let json = serde_json::to_string(&config).unwrap_or_default();
         let record = FederationRecord::new(id, name, json, catalog_text.into_bytes(), now());
         let change = Change::CreateFederation(Box::new(record.clone()), version.clone());
-        self.queue.commit(vec![change]).await?;
+        self.services.queue.commit(vec![change]).await.map_err(ServerError::from)?;
         *next += 1;
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         let (devices, receipts, versions) = (Vec::new(), Vec::new(), vec![version]);
         let stored = StoredFederation { record, devices, round: None, receipts, versions };
-        let federation = Federation::new(stored, config, hosted, self.secret, self.uploads_of(name));
+        let (uploads, services) = (self.uploads_of(name), self.services.clone());
+        let federation = Federation::new(stored, config, hosted, self.secret, uploads, services);
         Ok(self.start(federation.map_err(ServerError::from)?))
     }
 
@@ -214,7 +195,7 @@ impl Server {
     ) -> Result<VersionRecord, CreateError> {
         let state = VersionState::of(&hosted.coordinator, federation, name, &config.model);
         let state = state.map_err(ServerError::from)?;
-        let bytes = self.versions.put(&state, None).await.map_err(ServerError::from)?;
+        let bytes = self.services.versions.put(&state, None).await.map_err(ServerError::from)?;
         let digest = Published::of(&hosted.coordinator).map_err(ConfigError::from)?.digest;
         Ok(VersionRecord { federation, version: 0, digest, bytes, created: now(), rounds: 0 })
     }
@@ -227,17 +208,6 @@ impl Server {
     /// All federations, by name.
     pub fn federations(&self) -> Vec<Arc<Federation>> {
         self.federations.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
-    /// Changes the status of a federation.
-    ///
-    /// # Errors
-    /// If that cannot be stored.
-    pub async fn set_status(&self, federation: &Federation, status: Status) -> Result<(), CommitError> {
-        let change = Change::SetStatus { federation: federation.id, status: status.clone() };
-        self.queue.commit(vec![change]).await?;
-        federation.set_status(status);
-        Ok(())
     }
 
     /// Enrols a device; with the same key and token again, the same one.
@@ -279,49 +249,14 @@ impl Server {
         if !lock(&self.tokens).spend(token) {
             return Err(EnrolError::UsedUp);
         }
-        let seen = now();
-        let (device, enqueued) = federation.number_device(seen, |number, enrolled| {
-            let (federation, revoked) = (federation.id, false);
-            let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked };
-            (device.clone(), self.queue.enqueue(vec![Change::Enrol { device, token }]))
-        });
-        let committed = match enqueued {
-            Ok(enqueued) => enqueued.done().await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = committed {
+        let added = federation.add_device(credential, token).await;
+        added.map(|device| (device, false)).map_err(|error| {
             lock(&self.tokens).unspend(token);
-            return Err(match error {
+            match error {
                 CommitError::Busy | CommitError::ShuttingDown => EnrolError::Busy,
                 CommitError::Storage(_) => EnrolError::NotStored,
-            });
-        }
-        federation.add_device(&device);
-        self.metrics.enrolled(&federation.name);
-        Ok((device.number, false))
-    }
-
-    /// Withdraws a device: deletes its data and, if the configuration says so, rolls training back to before it
-    /// enrolled.
-    ///
-    /// # Errors
-    /// If its retained uploads could not be deleted, or the withdrawal could not be stored.
-    pub async fn withdraw(&self, federation: &Federation, device: u32) -> Result<(), ServerError> {
-        let _lock = federation.delete_uploads(device).await?;
-        let unlearn = federation.config.unlearn == Unlearn::Retrain;
-        self.queue.commit(vec![Change::Withdraw { federation: federation.id, device, unlearn }]).await?;
-        federation.remove_device(device, now());
-        Ok(())
-    }
-
-    /// Revokes a device's access.
-    ///
-    /// # Errors
-    /// If that could not be stored.
-    pub async fn revoke(&self, federation: &Federation, device: u32) -> Result<(), CommitError> {
-        self.queue.commit(vec![Change::Revoke { federation: federation.id, device }]).await?;
-        federation.revoke(device, now());
-        Ok(())
+            }
+        })
     }
 
     /// Creates a token, which is returned once and not stored.
@@ -333,7 +268,7 @@ impl Server {
         purpose: TokenPurpose,
         label: &str,
         expires: Option<Millis>,
-    ) -> Result<(String, TokenView), ServerError> {
+    ) -> Result<(String, TokenRecord), ServerError> {
         let token = secret::new(match purpose {
             TokenPurpose::Enrolment { .. } => Kind::Enrolment,
             TokenPurpose::Operator { .. } => Kind::Operator,
@@ -344,12 +279,11 @@ impl Server {
             tokens.next += 1;
             let (hash, label) = (secret::hash(&token), label.to_owned());
             let record = TokenRecord { id: tokens.next - 1, purpose, hash, label, created: now(), expires };
-            (record.clone(), self.queue.enqueue(vec![Change::AddToken(record)])?)
+            (record.clone(), self.services.queue.enqueue(vec![Change::AddToken(record)])?)
         };
         enqueued.done().await?;
-        let view = TokenView::from(&record);
-        lock(&self.tokens).add(record);
-        Ok((token, view))
+        lock(&self.tokens).add(record.clone());
+        Ok((token, record))
     }
 
     /// Removes a token of a federation, or an operator's; returns whether there was one.
@@ -359,19 +293,19 @@ impl Server {
     pub async fn remove_token(&self, id: u64, federation: Option<u64>) -> Result<bool, CommitError> {
         let exists = self.tokens(federation).iter().any(|token| token.id == id);
         if exists {
-            self.queue.commit(vec![Change::RemoveToken { id }]).await?;
+            self.services.queue.commit(vec![Change::RemoveToken { id }]).await?;
             lock(&self.tokens).remove(id);
         }
         Ok(exists)
     }
 
     /// The enrolment tokens of a federation, or the operators' tokens.
-    pub fn tokens(&self, federation: Option<u64>) -> Vec<TokenView> {
+    pub fn tokens(&self, federation: Option<u64>) -> Vec<TokenRecord> {
         let wanted = |record: &&TokenRecord| match record.purpose {
             TokenPurpose::Enrolment { federation: of, .. } => Some(of) == federation,
             TokenPurpose::Operator { .. } => federation.is_none(),
         };
-        lock(&self.tokens).iter().filter(wanted).map(TokenView::from).collect()
+        lock(&self.tokens).iter().filter(wanted).cloned().collect()
     }
 
     /// The role that a token gives.
@@ -382,8 +316,8 @@ impl Server {
 
     /// Whether there is no admin's token yet.
     pub(crate) fn has_no_admin(&self) -> bool {
-        let admin = Some(Role::Admin.to_string());
-        !self.tokens(None).iter().any(|token| token.role == admin)
+        let admin = TokenPurpose::Operator { role: Role::Admin.to_string() };
+        !self.tokens(None).iter().any(|token| token.purpose == admin)
     }
 
     /// Closed rounds before a round, the latest first.
@@ -396,7 +330,7 @@ impl Server {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<RoundRecord>, StorageError> {
-        let storage = Arc::clone(&self.storage);
+        let storage = Arc::clone(&self.services.storage);
         let read = tokio::task::spawn_blocking(move || storage.rounds(federation, before, limit)).await;
         read.unwrap_or_else(|error| {
             Err(StorageError::Database { what: "reading rounds".to_owned(), reason: error.to_string() })
@@ -405,14 +339,14 @@ impl Server {
 
     /// Whether the database can be read and written.
     pub async fn is_ready(&self) -> bool {
-        let storage = Arc::clone(&self.storage);
-        let answers = tokio::task::spawn_blocking(move || storage.ping().is_ok()).await.unwrap_or(false);
-        answers && self.queue.is_healthy()
+        let storage = Arc::clone(&self.services.storage);
+        let answers = tokio::task::spawn_blocking(move || storage.secret().is_ok()).await.unwrap_or(false);
+        answers && self.services.queue.is_healthy()
     }
 
     /// The metrics in the OpenMetrics text format.
     pub fn metrics(&self) -> String {
-        self.metrics.encode(self)
+        self.services.metrics.encode(self)
     }
 
     /// Stops opening and closing rounds. The next start resumes open ones.

@@ -1,7 +1,6 @@
 //! Enrolment tokens and operators' tokens, in memory.
 
 use crate::storage::{Hash, Millis, TokenPurpose, TokenRecord};
-use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -33,36 +32,6 @@ impl fmt::Display for Role {
             Role::Operator => "operator",
             Role::Admin => "admin",
         })
-    }
-}
-
-/// A token as operators see it: everything but the token.
-#[derive(Clone, Debug, Serialize)]
-pub struct TokenView {
-    /// Its number.
-    pub id: u64,
-    /// A name for people.
-    pub label: String,
-    /// When it was created, in milliseconds since 1970.
-    pub created: Millis,
-    /// When it expires.
-    pub expires: Option<Millis>,
-    /// The role it gives.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
-    /// Enrolments left; absent if there is no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uses: Option<u64>,
-}
-
-impl From<&TokenRecord> for TokenView {
-    fn from(record: &TokenRecord) -> Self {
-        let (role, uses) = match &record.purpose {
-            TokenPurpose::Operator { role } => (Some(role.clone()), None),
-            TokenPurpose::Enrolment { uses, .. } => (None, *uses),
-        };
-        let TokenRecord { id, label, created, expires, .. } = record.clone();
-        Self { id, label, created, expires, role, uses }
     }
 }
 

@@ -4,7 +4,7 @@
 //! not exist is no contradiction.
 
 use super::round_changes as rounds;
-use super::sql::{Batch, Sql, SqlError, Value, parameters};
+use super::sql::{Batch, Result, Sql, SqlError, Value, parameters};
 use super::{
     Change, DeviceRecord, FederationRecord, Millis, RECEIPT_ROUNDS, Sender, Status, TokenPurpose, TokenRecord,
     VersionRecord,
@@ -66,7 +66,7 @@ fn describe(run: &[Change]) -> String {
     }
 }
 
-fn apply_one(sql: &mut dyn Sql, change: &Change) -> Result<(), SqlError> {
+fn apply_one(sql: &mut dyn Sql, change: &Change) -> Result<()> {
     match change {
         Change::CreateFederation(federation, version) => create_federation(sql, federation, version),
         Change::SetStatus { federation, status } => set_status(sql, *federation, status),
@@ -92,20 +92,16 @@ fn apply_one(sql: &mut dyn Sql, change: &Change) -> Result<(), SqlError> {
     }
 }
 
-pub(super) fn rejected<T>(reason: impl Into<String>) -> Result<T, SqlError> {
+pub(super) fn rejected<T>(reason: impl Into<String>) -> Result<T> {
     Err(SqlError::Rejected(reason.into()))
 }
 
 /// Rejects unless exactly one row was changed.
-pub(super) fn one_row(changed: u64, reason: impl FnOnce() -> String) -> Result<(), SqlError> {
+pub(super) fn one_row(changed: u64, reason: impl FnOnce() -> String) -> Result<()> {
     if changed == 1 { Ok(()) } else { rejected(reason()) }
 }
 
-fn create_federation(
-    sql: &mut dyn Sql,
-    federation: &FederationRecord,
-    version: &VersionRecord,
-) -> Result<(), SqlError> {
+fn create_federation(sql: &mut dyn Sql, federation: &FederationRecord, version: &VersionRecord) -> Result<()> {
     if (version.federation, version.version) != (federation.id, federation.version) {
         return rejected("its first version belongs to something else");
     }
@@ -149,13 +145,13 @@ pub(super) fn status_text(status: &Status) -> String {
     }
 }
 
-fn set_status(sql: &mut dyn Sql, federation: u64, status: &Status) -> Result<(), SqlError> {
+fn set_status(sql: &mut dyn Sql, federation: u64, status: &Status) -> Result<()> {
     let update = "UPDATE federation SET standing = $1 WHERE id = $2";
     let changed = sql.execute(update, &[status_text(status).as_str().into(), federation.into()])?;
     one_row(changed, || "there is no such federation".into())
 }
 
-fn enrol(sql: &mut dyn Sql, device: &DeviceRecord, token: u64) -> Result<(), SqlError> {
+fn enrol(sql: &mut dyn Sql, device: &DeviceRecord, token: u64) -> Result<()> {
     let (federation, number) = (device.federation.into(), device.number.into());
     let used = sql.execute(
         "UPDATE token SET uses = uses - 1 WHERE id = $1 AND federation = $2 AND (uses IS NULL OR uses > 0)",
@@ -173,7 +169,7 @@ fn enrol(sql: &mut dyn Sql, device: &DeviceRecord, token: u64) -> Result<(), Sql
     sql.execute(insert, parameters![federation, number, credential, enrolled, seen, revoked]).map(drop)
 }
 
-fn revoke(sql: &mut dyn Sql, federation: u64, device: u32) -> Result<(), SqlError> {
+fn revoke(sql: &mut dyn Sql, federation: u64, device: u32) -> Result<()> {
     let key = [federation.into(), device.into()];
     for statement in [
         "UPDATE device SET revoked = 1 WHERE federation = $1 AND number = $2",
@@ -187,7 +183,7 @@ fn revoke(sql: &mut dyn Sql, federation: u64, device: u32) -> Result<(), SqlErro
     Ok(())
 }
 
-fn withdraw(sql: &mut dyn Sql, federation: u64, device: u32, unlearn: bool) -> Result<(), SqlError> {
+fn withdraw(sql: &mut dyn Sql, federation: u64, device: u32, unlearn: bool) -> Result<()> {
     let key: [Value<'_>; 2] = [federation.into(), device.into()];
     let enrolled = "SELECT enrolled FROM device WHERE federation = $1 AND number = $2";
     if let Some(enrolled) = sql.integer(enrolled, &key)?.filter(|_| unlearn) {
@@ -215,12 +211,7 @@ fn withdraw(sql: &mut dyn Sql, federation: u64, device: u32, unlearn: bool) -> R
 }
 
 /// The rollback for a device that enrolled before `from` and withdrew in the meantime is still to be done.
-fn roll_back(
-    sql: &mut dyn Sql,
-    federation: u64,
-    from: Millis,
-    to: Option<&(VersionRecord, u64)>,
-) -> Result<(), SqlError> {
+fn roll_back(sql: &mut dyn Sql, federation: u64, from: Millis, to: Option<&(VersionRecord, u64)>) -> Result<()> {
     let id = federation.into();
     sql.execute("UPDATE federation SET unlearn = NULL WHERE id = $1 AND unlearn >= $2", &[id, from.into()])?;
     let Some((version, undone)) = to else { return Ok(()) };
@@ -243,13 +234,13 @@ static SEEN: Batch = Batch {
 };
 
 /// If a device is listed twice, the last time counts.
-fn seen(sql: &mut dyn Sql, federation: u64, devices: &[(u32, Millis)]) -> Result<(), SqlError> {
+fn seen(sql: &mut dyn Sql, federation: u64, devices: &[(u32, Millis)]) -> Result<()> {
     let last: BTreeMap<_, _> = devices.iter().copied().collect();
     let rows = last.into_iter().map(|(device, seen)| vec![seen.into(), federation.into(), device.into()]);
     sql.execute_batch(&SEEN, &rows.collect::<Vec<_>>()).map(drop)
 }
 
-fn add_token(sql: &mut dyn Sql, token: &TokenRecord) -> Result<(), SqlError> {
+fn add_token(sql: &mut dyn Sql, token: &TokenRecord) -> Result<()> {
     let id = token.id.into();
     let taken = sql.execute("UPDATE server SET next_token = $1 + 1 WHERE next_token <= $1", &[id])?;
     one_row(taken, || "the number was used before".into())?;
@@ -263,14 +254,14 @@ fn add_token(sql: &mut dyn Sql, token: &TokenRecord) -> Result<(), SqlError> {
     sql.execute(insert, parameters![id, federation, uses, role, hash, label, created, expires]).map(drop)
 }
 
-pub(super) fn add_version(sql: &mut dyn Sql, record: &VersionRecord) -> Result<(), SqlError> {
+pub(super) fn add_version(sql: &mut dyn Sql, record: &VersionRecord) -> Result<()> {
     let VersionRecord { federation, version, digest, bytes, created, rounds } = record;
     let insert =
         "INSERT INTO version (federation, version, digest, bytes, created, rounds) VALUES ($1, $2, $3, $4, $5, $6)";
     sql.execute(insert, parameters![federation, version, digest, bytes, created, rounds]).map(drop)
 }
 
-fn remove_version(sql: &mut dyn Sql, federation: u64, version: u64) -> Result<(), SqlError> {
+fn remove_version(sql: &mut dyn Sql, federation: u64, version: u64) -> Result<()> {
     let key = [federation.into(), version.into()];
     if sql.integer("SELECT id FROM federation WHERE id = $1 AND version = $2", &key)?.is_some() {
         return rejected("it is the current version");

@@ -2,14 +2,14 @@
 
 #![allow(clippy::redundant_closure_for_method_calls, reason = "the method is not general over lifetimes")]
 
-use super::sql::{Row, Sql, SqlError, Value};
+use super::sql::{Result, Row, Sql, SqlError, Value};
 use super::{
     DeviceRecord, FederationRecord, Hash, OpenRound, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, Status,
     Stored, TokenPurpose, TokenRecord, VersionRecord,
 };
 
 /// Everything but the bytes of updates and the records of closed rounds; within one transaction.
-pub(super) fn load(sql: &mut dyn Sql) -> Result<Stored, SqlError> {
+pub(super) fn load(sql: &mut dyn Sql) -> Result<Stored> {
     let mut stored = Stored {
         federations: all(sql, FEDERATIONS, &[], federation)?,
         devices: all(sql, DEVICES, &[], device)?,
@@ -49,9 +49,9 @@ fn attach<T>(
     sql: &mut dyn Sql,
     rounds: &mut [OpenRound],
     query: &'static str,
-    read: fn(&mut Columns<'_>) -> Result<T, SqlError>,
+    read: fn(&mut Columns<'_>) -> Result<T>,
     put: fn(&mut OpenRound, T),
-) -> Result<(), SqlError> {
+) -> Result<()> {
     for (federation, value) in all(sql, query, &[], |row| Ok((row.get()?, read(row)?)))? {
         let none = || format!("no round of federation {federation} is open, but responses to one are stored");
         let round = open_round_of(rounds, federation).ok_or_else(|| SqlError::Corrupt(none()))?;
@@ -61,21 +61,16 @@ fn attach<T>(
 }
 
 /// The server's secret.
-pub(super) fn secret(sql: &mut dyn Sql) -> Result<Hash, SqlError> {
+pub(super) fn secret(sql: &mut dyn Sql) -> Result<Hash> {
     let found = all(sql, "SELECT secret FROM server", &[], |row| row.get::<Hash>())?;
     found.first().copied().ok_or_else(|| SqlError::Corrupt("the server's secret is missing".into()))
 }
 
 /// A visitor of updates.
-pub(super) type VisitUpdate<'a> = dyn FnMut(Sender, &[u8]) -> Result<(), SqlError> + 'a;
+pub(super) type VisitUpdate<'a> = dyn FnMut(Sender, &[u8]) -> Result<()> + 'a;
 
 /// Visits a round's updates: those of devices by number, then those sent with tokens by nullifier.
-pub(super) fn updates(
-    sql: &mut dyn Sql,
-    federation: u64,
-    round: u64,
-    visit: &mut VisitUpdate<'_>,
-) -> Result<(), SqlError> {
+pub(super) fn updates(sql: &mut dyn Sql, federation: u64, round: u64, visit: &mut VisitUpdate<'_>) -> Result<()> {
     let key = [federation.into(), round.into()];
     let of_devices = "SELECT device, body.bytes FROM receipt JOIN body ON body.receipt = receipt.id
                       WHERE federation = $1 AND round = $2 ORDER BY device";
@@ -91,7 +86,7 @@ pub(super) fn rounds(
     federation: u64,
     before: Option<u64>,
     limit: usize,
-) -> Result<Vec<RoundRecord>, SqlError> {
+) -> Result<Vec<RoundRecord>> {
     let clip = |value: u64| i64::try_from(value).unwrap_or(i64::MAX).into();
     let key = [federation.into(), clip(before.unwrap_or(u64::MAX)), clip(limit as u64)];
     all(sql, ROUNDS, &key, round_record)
@@ -124,8 +119,8 @@ fn all<T>(
     sql: &mut dyn Sql,
     text: &'static str,
     values: &[Value<'_>],
-    read: impl Fn(&mut Columns<'_>) -> Result<T, SqlError>,
-) -> Result<Vec<T>, SqlError> {
+    read: impl Fn(&mut Columns<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
     let mut found = Vec::new();
     sql.query(text, values, &mut |row| {
         found.push(read(&mut Columns::of(row))?);
@@ -134,12 +129,12 @@ fn all<T>(
     Ok(found)
 }
 
-fn counter(sql: &mut dyn Sql, text: &'static str) -> Result<u64, SqlError> {
+fn counter(sql: &mut dyn Sql, text: &'static str) -> Result<u64> {
     let missing = || SqlError::Corrupt("the server's counters are missing".into());
     checked(sql.integer(text, &[])?.ok_or_else(missing)?)
 }
 
-fn checked<T: TryFrom<i64>>(value: i64) -> Result<T, SqlError> {
+fn checked<T: TryFrom<i64>>(value: i64) -> Result<T> {
     T::try_from(value).map_err(|_| SqlError::Corrupt(format!("the number {value} is out of range")))
 }
 
@@ -159,37 +154,37 @@ impl<'a> Columns<'a> {
         self.next - 1
     }
 
-    fn required<T>(&mut self, read: fn(&mut Self) -> Result<Option<T>, SqlError>) -> Result<T, SqlError> {
+    fn required<T>(&mut self, read: fn(&mut Self) -> Result<Option<T>>) -> Result<T> {
         let value = read(self)?;
         value.ok_or_else(|| SqlError::Corrupt(format!("column {} of a result is NULL", self.next)))
     }
 
-    fn integer<T: TryFrom<i64>>(&mut self) -> Result<Option<T>, SqlError> {
+    fn integer<T: TryFrom<i64>>(&mut self) -> Result<Option<T>> {
         self.row.int(self.step())?.map(checked).transpose()
     }
 
-    fn text(&mut self) -> Result<Option<String>, SqlError> {
+    fn text(&mut self) -> Result<Option<String>> {
         Ok(self.row.text(self.step())?.map(str::to_owned))
     }
 
-    fn blob(&mut self) -> Result<&'a [u8], SqlError> {
+    fn blob(&mut self) -> Result<&'a [u8]> {
         self.row.blob(self.step())
     }
 
-    fn get<T: Column>(&mut self) -> Result<T, SqlError> {
+    fn get<T: Column>(&mut self) -> Result<T> {
         T::read(self)
     }
 }
 
 /// A type that a column can be read as.
 trait Column: Sized {
-    fn read(row: &mut Columns<'_>) -> Result<Self, SqlError>;
+    fn read(row: &mut Columns<'_>) -> Result<Self>;
 }
 
 macro_rules! columns {
     ($($kind:ty: |$row:ident| $read:expr,)*) => {
         $(impl Column for $kind {
-            fn read($row: &mut Columns<'_>) -> Result<Self, SqlError> {
+            fn read($row: &mut Columns<'_>) -> Result<Self> {
                 $read
             }
         })*
@@ -209,12 +204,12 @@ columns! {
     Status: |row| read_status(&row.required(Columns::text)?),
 }
 
-fn hash(found: &[u8]) -> Result<Hash, SqlError> {
+fn hash(found: &[u8]) -> Result<Hash> {
     found.try_into().map_err(|_| SqlError::Corrupt(format!("a hash has {} bytes, expected 32", found.len())))
 }
 
 /// The inverse of [`status_text`](super::changes::status_text).
-fn read_status(text: &str) -> Result<Status, SqlError> {
+fn read_status(text: &str) -> Result<Status> {
     let known = [Status::Running, Status::Paused, Status::Finished].into_iter().find(|each| each.name() == text);
     let failed = || text.strip_prefix("failed:").map(|why| Status::Failed(why.to_owned()));
     known.or_else(failed).ok_or_else(|| SqlError::Corrupt(format!("a federation cannot be {text:?}")))
@@ -223,7 +218,7 @@ fn read_status(text: &str) -> Result<Status, SqlError> {
 /// Functions that read records whose fields are the columns of a query, in its order.
 macro_rules! records {
     ($($name:ident: $kind:ident { $($field:ident),* },)*) => {
-        $(fn $name(row: &mut Columns<'_>) -> Result<$kind, SqlError> {
+        $(fn $name(row: &mut Columns<'_>) -> Result<$kind> {
             Ok($kind { $($field: row.get()?),* })
         })*
     };
@@ -241,7 +236,7 @@ records! {
     },
 }
 
-fn token(row: &mut Columns<'_>) -> Result<TokenRecord, SqlError> {
+fn token(row: &mut Columns<'_>) -> Result<TokenRecord> {
     let (id, federation, role, uses) = (row.get()?, row.get()?, row.get()?, row.get()?);
     let purpose = match (federation, role) {
         (Some(federation), None) => TokenPurpose::Enrolment { federation, uses },
@@ -252,7 +247,7 @@ fn token(row: &mut Columns<'_>) -> Result<TokenRecord, SqlError> {
     Ok(TokenRecord { id, purpose, hash, label, created, expires })
 }
 
-fn open_round(row: &mut Columns<'_>) -> Result<OpenRound, SqlError> {
+fn open_round(row: &mut Columns<'_>) -> Result<OpenRound> {
     let (federation, round, version) = (row.get()?, row.get()?, row.get()?);
     let (cohort, rest) = row.blob()?.as_chunks();
     if !rest.is_empty() {
@@ -264,10 +259,10 @@ fn open_round(row: &mut Columns<'_>) -> Result<OpenRound, SqlError> {
     Ok(OpenRound { closing: row.get()?, ..OpenRound::new(opening) })
 }
 
-fn receipt(sender: Sender, row: &mut Columns<'_>) -> Result<Receipt, SqlError> {
+fn receipt(sender: Sender, row: &mut Columns<'_>) -> Result<Receipt> {
     Ok(Receipt { sender, key: row.get()?, digest: row.get()?, bytes: row.get()? })
 }
 
-fn seal_message(row: &mut Columns<'_>) -> Result<SealMessage, SqlError> {
+fn seal_message(row: &mut Columns<'_>) -> Result<SealMessage> {
     Ok(SealMessage { device: row.get()?, bytes: row.blob()?.to_vec().into() })
 }

@@ -18,7 +18,7 @@ pub use records::{
 };
 pub use sqlite::Sqlite;
 
-use sql::{Sql, SqlError};
+use sql::{Result, Sql, SqlError};
 use std::path::Path;
 use thiserror::Error;
 
@@ -50,18 +50,12 @@ pub enum StorageError {
         reason: String,
     },
     /// Another server uses the same database.
-    #[error("{what} is in use by another server")]
-    InUse {
-        /// The database.
-        what: String,
-    },
+    #[error("{0} is in use by another server")]
+    InUse(String),
     /// The connection was lost during a commit and the database could not be reached since: the changes may or may not
     /// be stored. No more changes are accepted; a restart finds out.
-    #[error("{what}: the connection was lost, and whether changes were stored is unknown; restart the server")]
-    Uncertain {
-        /// The database.
-        what: String,
-    },
+    #[error("{0}: the connection was lost, and whether changes were stored is unknown; restart the server")]
+    Uncertain(String),
     /// Written by a newer program.
     #[error("{what} has layout {found}; this program knows up to {known}")]
     Newer {
@@ -140,12 +134,6 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// If they cannot be read.
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError>;
-
-    /// Checks that the database answers.
-    ///
-    /// # Errors
-    /// If it does not.
-    fn ping(&self) -> Result<(), StorageError>;
 }
 
 /// A database that understands SQL.
@@ -154,17 +142,13 @@ trait Database: Send + Sync {
     fn name(&self) -> &str;
 
     /// Reads in one transaction.
-    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError>;
+    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<()>) -> Result<()>;
 
     /// Makes changes in one transaction.
     fn write(&self, changes: &[Change]) -> Result<(), StorageError>;
 }
 
-fn read<T>(
-    database: &impl Database,
-    what: &str,
-    work: impl Fn(&mut dyn Sql) -> Result<T, SqlError>,
-) -> Result<T, StorageError> {
+fn read<T>(database: &impl Database, what: &str, work: impl Fn(&mut dyn Sql) -> Result<T>) -> Result<T, StorageError> {
     let mut found = None;
     let done = database.read(&mut |sql| {
         found = Some(work(sql)?);
@@ -203,9 +187,5 @@ impl<D: Database> Storage for D {
 
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError> {
         read(self, "reading rounds", |sql| load::rounds(sql, federation, before, limit))
-    }
-
-    fn ping(&self) -> Result<(), StorageError> {
-        self.secret().map(drop)
     }
 }

@@ -10,9 +10,10 @@ pub type Millis = u64;
 pub type Hash = [u8; 32];
 
 /// Whether a federation trains.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// Rounds are held.
+    #[default]
     Running,
     /// No new round opens until an operator resumes training.
     Paused,
@@ -35,7 +36,7 @@ impl Status {
 }
 
 /// A federation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FederationRecord {
     /// Its number; never reused.
     pub id: u64,
@@ -66,20 +67,7 @@ pub struct FederationRecord {
 impl FederationRecord {
     /// A new federation.
     pub fn new(id: u64, name: &str, config: String, catalog: Vec<u8>, created: Millis) -> Self {
-        Self {
-            id,
-            name: name.to_owned(),
-            config,
-            catalog,
-            created,
-            status: Status::Running,
-            next_device: 0,
-            next_round: 0,
-            version: 0,
-            undone: 0,
-            rolled_back: None,
-            unlearn: None,
-        }
+        Self { id, name: name.to_owned(), config, catalog, created, ..Self::default() }
     }
 }
 
@@ -101,13 +89,16 @@ pub struct DeviceRecord {
 }
 
 /// What a token is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum TokenPurpose {
     /// Enrolment of devices.
     Enrolment {
         /// The federation.
+        #[serde(skip)]
         federation: u64,
         /// Enrolments left; `None`: no limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
         uses: Option<u64>,
     },
     /// Access of an operator.
@@ -117,14 +108,13 @@ pub enum TokenPurpose {
     },
 }
 
-/// A token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A token; as JSON what operators see of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TokenRecord {
     /// Its number; never reused.
     pub id: u64,
-    /// What it is for.
-    pub purpose: TokenPurpose,
     /// Hash of the token.
+    #[serde(skip)]
     pub hash: Hash,
     /// A name for people.
     pub label: String,
@@ -132,6 +122,9 @@ pub struct TokenRecord {
     pub created: Millis,
     /// When it expires.
     pub expires: Option<Millis>,
+    /// What it is for.
+    #[serde(flatten)]
+    pub purpose: TokenPurpose,
 }
 
 /// Who sent an update.
@@ -212,7 +205,7 @@ impl OpenRound {
 }
 
 /// A closed round.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RoundRecord {
     /// Its federation.
     #[serde(skip)]

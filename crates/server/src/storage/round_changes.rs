@@ -1,14 +1,14 @@
 //! The SQL of changes to rounds.
 
 use super::changes::{add_version, one_row, rejected};
-use super::sql::{Batch, Sql, SqlError, Value, parameters};
+use super::sql::{Batch, Result, Sql, SqlError, Value, parameters};
 use super::{Change, Hash, RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, VersionRecord};
 
 /// Uploads per statement, to bound what the database holds at once.
 const UPLOADS_PER_STATEMENT: usize = 512;
 const BYTES_PER_STATEMENT: usize = 16 << 20;
 
-pub(super) fn open(sql: &mut dyn Sql, opening: &RoundOpening) -> Result<(), SqlError> {
+pub(super) fn open(sql: &mut dyn Sql, opening: &RoundOpening) -> Result<()> {
     let (federation, round) = (opening.federation.into(), opening.round.into());
     let next = "SELECT next_round FROM federation WHERE id = $1 AND next_round = $2";
     if sql.integer(next, &[federation, round])?.is_none() {
@@ -54,7 +54,7 @@ static BODIES: Batch = Batch {
 };
 
 /// Stores updates of devices.
-pub(super) fn upload_all(sql: &mut dyn Sql, uploads: &[Change]) -> Result<(), SqlError> {
+pub(super) fn upload_all(sql: &mut dyn Sql, uploads: &[Change]) -> Result<()> {
     let (mut receipts, mut bodies, mut size) = (Vec::new(), Vec::new(), 0);
     for change in uploads {
         let Change::Upload { federation, round, receipt, bytes } = change else {
@@ -74,7 +74,7 @@ pub(super) fn upload_all(sql: &mut dyn Sql, uploads: &[Change]) -> Result<(), Sq
     store(sql, &receipts, &bodies)
 }
 
-fn store(sql: &mut dyn Sql, receipts: &[Vec<Value<'_>>], bodies: &[Vec<Value<'_>>]) -> Result<(), SqlError> {
+fn store(sql: &mut dyn Sql, receipts: &[Vec<Value<'_>>], bodies: &[Vec<Value<'_>>]) -> Result<()> {
     match sql.execute_batch(&RECEIPTS, receipts) {
         Ok(stored) if stored == receipts.len() as u64 => {}
         Ok(_) | Err(SqlError::Rejected(_)) => {
@@ -91,7 +91,7 @@ pub(super) fn upload_with_token(
     (federation, round): (u64, u64),
     receipt: &Receipt,
     bytes: &[u8],
-) -> Result<(), SqlError> {
+) -> Result<()> {
     let Sender::Token(nullifier) = &receipt.sender else { return rejected("it was sent without a token") };
     let key: [Value<'_>; 3] = [federation.into(), round.into(), nullifier.into()];
     accepts_updates(sql, &key[..2])?;
@@ -106,13 +106,13 @@ pub(super) fn upload_with_token(
     sql.execute(insert, &[&key[..], &[bytes.into()]].concat()).map(drop)
 }
 
-fn accepts_updates(sql: &mut dyn Sql, key: &[Value<'_>]) -> Result<(), SqlError> {
+fn accepts_updates(sql: &mut dyn Sql, key: &[Value<'_>]) -> Result<()> {
     let open = "SELECT round FROM open_round WHERE federation = $1 AND round = $2 AND closing = 0";
     if sql.integer(open, key)?.is_some() { Ok(()) } else { rejected("the round accepts no updates") }
 }
 
 /// Nothing is stored for a device that has withdrawn in the meantime.
-pub(super) fn decline(sql: &mut dyn Sql, federation: u64, round: u64, device: u32) -> Result<(), SqlError> {
+pub(super) fn decline(sql: &mut dyn Sql, federation: u64, round: u64, device: u32) -> Result<()> {
     let key = [federation.into(), round.into(), device.into()];
     let open = "SELECT round FROM open_round WHERE federation = $1 AND round = $2";
     if sql.integer(open, &key[..2])?.is_none() {
@@ -129,7 +129,7 @@ pub(super) fn issue_token(
     (federation, round): (u64, u64),
     device: u32,
     blinded: &Hash,
-) -> Result<(), SqlError> {
+) -> Result<()> {
     let values = [federation.into(), round.into(), blinded.into(), device.into()];
     accepts_updates(sql, &values[..2])?;
     let insert = "INSERT INTO issued (federation, round, blinded, device)
@@ -142,7 +142,7 @@ pub(super) fn issue_token(
 }
 
 /// Nothing is stored for a device that has withdrawn in the meantime.
-pub(super) fn seal(sql: &mut dyn Sql, federation: u64, round: u64, message: &SealMessage) -> Result<(), SqlError> {
+pub(super) fn seal(sql: &mut dyn Sql, federation: u64, round: u64, message: &SealMessage) -> Result<()> {
     let values: [Value<'_>; 3] = [federation.into(), round.into(), Value::Blob(&message.bytes)];
     accepts_updates(sql, &values[..2])?;
     match message.device {
@@ -158,13 +158,13 @@ pub(super) fn seal(sql: &mut dyn Sql, federation: u64, round: u64, message: &Sea
     .map(drop)
 }
 
-pub(super) fn stop_uploads(sql: &mut dyn Sql, federation: u64, round: u64) -> Result<(), SqlError> {
+pub(super) fn stop_uploads(sql: &mut dyn Sql, federation: u64, round: u64) -> Result<()> {
     let update = "UPDATE open_round SET closing = 1 WHERE federation = $1 AND round = $2";
     let changed = sql.execute(update, &[federation.into(), round.into()])?;
     one_row(changed, || "the round is not open".into())
 }
 
-pub(super) fn close(sql: &mut dyn Sql, record: &RoundRecord, version: Option<&VersionRecord>) -> Result<(), SqlError> {
+pub(super) fn close(sql: &mut dyn Sql, record: &RoundRecord, version: Option<&VersionRecord>) -> Result<()> {
     let produced = version.map(|version| (version.federation, version.version));
     if produced != record.version.map(|version| (record.federation, version)) {
         return rejected("the version is not the one that the round produced");
@@ -197,7 +197,7 @@ pub(super) fn close(sql: &mut dyn Sql, record: &RoundRecord, version: Option<&Ve
     insert_record(sql, record)
 }
 
-fn insert_record(sql: &mut dyn Sql, record: &RoundRecord) -> Result<(), SqlError> {
+fn insert_record(sql: &mut dyn Sql, record: &RoundRecord) -> Result<()> {
     let RoundRecord { federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down, .. } =
         record;
     let RoundRecord { opened, closed, criteria, remark, .. } = record;

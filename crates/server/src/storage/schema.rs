@@ -3,7 +3,7 @@
 //! Both databases have the same tables. A migration is written once; placeholders stand for the types of the database.
 
 use super::StorageError;
-use super::sql::{Sql, SqlError};
+use super::sql::{Result, Sql, SqlError};
 
 /// How a database spells what the other spells differently.
 pub(super) struct Dialect {
@@ -146,7 +146,7 @@ impl MigrationError {
 pub(super) fn migrate<S: AsRef<str>>(
     found: u32,
     migrations: &[S],
-    mut run: impl FnMut(&str) -> Result<(), SqlError>,
+    mut run: impl FnMut(&str) -> Result<()>,
 ) -> Result<u32, MigrationError> {
     let known = migrations.len() as u32;
     let missing = migrations.get(found as usize..).ok_or(MigrationError::Newer { found, known })?;
@@ -155,7 +155,7 @@ pub(super) fn migrate<S: AsRef<str>>(
 }
 
 /// Fills in a new database.
-pub(super) fn initialise(sql: &mut dyn Sql) -> Result<(), SqlError> {
+pub(super) fn initialise(sql: &mut dyn Sql) -> Result<()> {
     let secret = crate::secret::random().map_err(|error| SqlError::Failed(error.to_string()))?;
     let insert = "INSERT INTO server (only_row, secret, next_federation, next_token) VALUES (1, $1, 0, 0)";
     sql.execute(insert, &[(&secret).into()]).map(drop)

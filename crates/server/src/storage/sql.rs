@@ -57,6 +57,9 @@ macro_rules! parameters {
 }
 pub(super) use parameters;
 
+/// The result of a statement.
+pub(super) type Result<T, E = SqlError> = std::result::Result<T, E>;
+
 /// Why a statement failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SqlError {
@@ -75,13 +78,13 @@ pub(super) enum SqlError {
 
 /// A row of a result.
 pub(super) trait Row {
-    fn int(&self, column: usize) -> Result<Option<i64>, SqlError>;
-    fn text(&self, column: usize) -> Result<Option<&str>, SqlError>;
-    fn blob(&self, column: usize) -> Result<&[u8], SqlError>;
+    fn int(&self, column: usize) -> Result<Option<i64>>;
+    fn text(&self, column: usize) -> Result<Option<&str>>;
+    fn blob(&self, column: usize) -> Result<&[u8]>;
 }
 
 /// A visitor of rows.
-pub(super) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<(), SqlError> + 'a;
+pub(super) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<()> + 'a;
 
 /// A statement that is run for many rows.
 #[derive(Debug)]
@@ -97,16 +100,16 @@ pub(super) struct Batch {
 /// which both databases understand.
 pub(super) trait Sql {
     /// Runs a statement; returns the number of rows changed.
-    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError>;
+    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64>;
 
     /// Runs a statement for each of the rows; returns the number of rows changed.
-    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError>;
+    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64>;
 
     /// Visits the rows of a result.
-    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError>;
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<()>;
 }
 
-fn check(values: &[Value<'_>]) -> Result<(), SqlError> {
+fn check(values: &[Value<'_>]) -> Result<()> {
     match values.iter().find_map(|value| if let Value::TooLarge(large) = value { Some(large) } else { None }) {
         Some(large) => Err(SqlError::Rejected(format!("{large} is above {}", i64::MAX))),
         None => Ok(()),
@@ -115,30 +118,25 @@ fn check(values: &[Value<'_>]) -> Result<(), SqlError> {
 
 impl dyn Sql + '_ {
     /// Runs a statement; returns the number of rows changed.
-    pub(super) fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError> {
+    pub(super) fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64> {
         check(values)?;
         self.run(sql, values)
     }
 
     /// Runs a statement for each of the rows; returns the number of rows changed.
-    pub(super) fn execute_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError> {
+    pub(super) fn execute_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64> {
         rows.iter().try_for_each(|row| check(row))?;
         if rows.is_empty() { Ok(0) } else { self.run_batch(batch, rows) }
     }
 
     /// Visits the rows of a result.
-    pub(super) fn query(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-        each: &mut EachRow<'_>,
-    ) -> Result<(), SqlError> {
+    pub(super) fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<()> {
         check(values)?;
         self.visit(sql, values, each)
     }
 
     /// The integer in the first column of the result, if there is one.
-    pub(super) fn integer(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<i64>, SqlError> {
+    pub(super) fn integer(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<i64>> {
         let mut found = None;
         self.query(sql, values, &mut |row| {
             found = row.int(0)?;

@@ -53,11 +53,8 @@ pub enum VersionStoreError {
         reason: String,
     },
     /// The object does not exist.
-    #[error("{object} is missing")]
-    Missing {
-        /// Which object, and where.
-        object: String,
-    },
+    #[error("{0} is missing")]
+    Missing(String),
     /// The object is invalid.
     #[error("{object}: {reason}")]
     Corrupt {
@@ -178,7 +175,7 @@ impl VersionStore {
     fn failed(&self, key: &Key, error: &object_store::Error) -> VersionStoreError {
         let object = self.named(key);
         match error {
-            object_store::Error::NotFound { .. } => VersionStoreError::Missing { object },
+            object_store::Error::NotFound { .. } => VersionStoreError::Missing(object),
             other => VersionStoreError::Store { object, reason: other.to_string() },
         }
     }

@@ -2,7 +2,6 @@
 
 use sottovoce_core::Rng;
 use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, RowOrigin, Trained, codec};
-use sottovoce_server::commit_queue::{CommitObserver, CommitQueue};
 use sottovoce_server::federation::catalog::CheckedCatalog;
 use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
 use sottovoce_server::storage::{self, Storage, Stored, TokenPurpose};
@@ -16,16 +15,9 @@ use tokio::runtime::Runtime;
 pub(crate) const NAME: &str = "town";
 const ITEMS: usize = 6;
 
-struct Unobserved;
-
-impl CommitObserver for Unobserved {
-    fn committed(&self, _: usize, _: Duration) {}
-}
-
 /// A running server.
 pub(crate) struct Host {
     server: Arc<Server>,
-    queue: CommitQueue,
     runtime: Runtime,
 }
 
@@ -69,18 +61,17 @@ impl Host {
 
     /// Opens a server on this database.
     pub(crate) fn open_on(folder: &Path, storage: Arc<dyn Storage>, runtime: Runtime) -> Self {
-        let queue = CommitQueue::start(Arc::clone(&storage), Arc::new(Unobserved)).unwrap();
         let versions = VersionStore::open(&folder.join("models").display().to_string()).unwrap();
         let uploads = Some(folder.join("uploads"));
         let server = runtime.block_on(Server::open(storage, versions, uploads)).unwrap();
-        Self { server, queue, runtime }
+        Self { server, runtime }
     }
 
     /// Ends like a killed process: nothing is stored on the way.
     pub(crate) fn kill(self) {
         self.server.stop();
-        let Self { server, queue, runtime } = self;
-        drop((server, queue));
+        let Self { server, runtime } = self;
+        drop(server);
         runtime.shutdown_timeout(Duration::from_secs(5));
     }
 
@@ -107,7 +98,7 @@ impl Host {
     }
 
     pub(crate) fn withdraw(&self, device: u32) {
-        self.runtime.block_on(self.server.withdraw(&self.federation(), device)).unwrap();
+        self.runtime.block_on(self.federation().withdraw(device)).unwrap();
     }
 
     /// Holds a round with these devices, each with the number of its person; returns the digest of its version.
@@ -134,7 +125,7 @@ impl Host {
             let terms = codec::decode_terms(&selected.unwrap()).unwrap();
             let bytes = update(person, &terms);
             let from = (device, terms.round.0);
-            let sent = federation.receive_update(&self.queue, from, "key", bytes.into(), now());
+            let sent = federation.receive_update(from, "key", bytes.into());
             self.runtime.block_on(sent).unwrap();
         }
     }

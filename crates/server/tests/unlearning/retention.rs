@@ -73,10 +73,6 @@ impl Storage for Stuck {
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError> {
         self.0.rounds(federation, before, limit)
     }
-
-    fn ping(&self) -> Result<(), StorageError> {
-        self.0.ping()
-    }
 }
 
 #[test]

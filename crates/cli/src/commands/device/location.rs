@@ -61,7 +61,7 @@ pub(super) fn store(folder: &Path, key: &Key, wait: Wait) -> Result<FileStore> {
     let start = Instant::now();
     loop {
         match FileStore::open(folder, key.clone()) {
-            Err(StoreError::InUse { .. }) if wait == Wait::Forever || start.elapsed() < WAIT_LIMIT => {
+            Err(StoreError::InUse(_)) if wait == Wait::Forever || start.elapsed() < WAIT_LIMIT => {
                 thread::sleep(Duration::from_millis(100));
             }
             other => return Ok(other?),

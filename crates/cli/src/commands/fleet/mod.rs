@@ -12,8 +12,8 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Method,
-    Options, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Options,
+    Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
 use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
@@ -83,9 +83,7 @@ fn transport(args: &Fleet) -> Result<HttpTransport> {
 }
 
 fn get(transport: &dyn Transport, path: String, max_response_bytes: u64) -> Result<Response> {
-    let (bearer, round_token, idempotency_key, body) = (None, None, None, Arc::from([]));
-    let request = Request { method: Method::Get, path, bearer, round_token, idempotency_key, body, max_response_bytes };
-    let response = transport.send(&request)?;
+    let response = transport.send(&Request { path, max_response_bytes, ..Request::default() })?;
     if response.status != 200 {
         let (code, detail) = response.problem();
         bail!("the server responds {} {code}: {detail}", response.status);

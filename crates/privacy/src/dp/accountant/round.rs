@@ -57,11 +57,6 @@ impl Neighbours {
 }
 
 impl Round {
-    /// A round without sampling.
-    pub fn full(multiplier: f64) -> Self {
-        Self::Poisson { rate: 1.0, multiplier }
-    }
-
     /// # Errors
     /// If a number is out of range.
     pub(super) fn check(&self) -> Result<(), DpError> {

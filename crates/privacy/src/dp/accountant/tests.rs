@@ -25,7 +25,7 @@ fn epsilon_equals_the_reference() {
         assert!((spent.rdp / rdp - 1.0).abs() < 1e-5, "{spent:?}");
         assert!((spent.tight / tight - 1.0).abs() < 2e-3, "{spent:?}");
     }
-    let exact = after(Round::full(2.0), 50).epsilon(1e-6).unwrap().tight;
+    let exact = after(poisson(1.0, 2.0), 50).epsilon(1e-6).unwrap().tight;
     assert!((exact - 22.424516).abs() < 1e-6, "without sampling it is exact: {exact}");
 }
 
@@ -89,7 +89,7 @@ fn fixed_cohorts_use_replace_one_adjacency() {
     accountant.record(laplace(1.0, 3.0), 1).unwrap();
     // A cohort of everybody: the exact Gaussian with two bounds of sensitivity.
     let all = after(Round::FixedCohort { cohort: 9, population: 9, multiplier: 4.0 }, 3).epsilon(1e-6).unwrap();
-    assert!((all.tight - after(Round::full(2.0), 3).epsilon(1e-6).unwrap().tight).abs() < 1e-9);
+    assert!((all.tight - after(poisson(1.0, 2.0), 3).epsilon(1e-6).unwrap().tight).abs() < 1e-9);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn rejects_numbers_out_of_range() {
         let problem = Accountant::default().record(round, 1).unwrap_err().to_string();
         assert!(problem.contains(names), "{problem}");
     }
-    let mut many = after(Round::full(1.0), 1 << 40);
-    assert!(many.record(Round::full(1.0), u64::MAX).unwrap_err().to_string().contains("number of rounds"));
+    let mut many = after(poisson(1.0, 1.0), 1 << 40);
+    assert!(many.record(poisson(1.0, 1.0), u64::MAX).unwrap_err().to_string().contains("number of rounds"));
     assert!(Budget::new(0.0, 1e-5).is_err() && Budget::new(1.0, 0.0).is_err());
 }
 
@@ -165,7 +165,7 @@ fn noise_for_meets_the_budget() {
     let multiplier = noise_for(&budget, poisson(0.02, 1.0), 300).unwrap();
     let spend = |m: f64| after(poisson(0.02, m), 300).epsilon(1e-5).unwrap().tight;
     assert!(spend(multiplier) <= 2.0 && spend(multiplier * 0.995) > 2.0, "{multiplier}");
-    assert!(noise_for(&Budget::new(1e-5, 1e-12).unwrap(), Round::full(1.0), 1_000_000).is_err());
+    assert!(noise_for(&Budget::new(1e-5, 1e-12).unwrap(), poisson(1.0, 1.0), 1_000_000).is_err());
     assert!(noise_for(&budget, poisson(2.0, 1.0), 1).is_err());
     let scale = noise_for(&budget, laplace(0.02, 1.0), 300).unwrap();
     let spend = |b: f64| after(laplace(0.02, b), 300).epsilon(1e-5).unwrap().tight;

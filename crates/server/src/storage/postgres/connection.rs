@@ -1,6 +1,6 @@
 //! Statements on a PostgreSQL connection.
 
-use super::super::sql::{Batch, EachRow, Row, Sql, SqlError, Value};
+use super::super::sql::{Batch, EachRow, Result, Row, Sql, SqlError, Value};
 use ::postgres::fallible_iterator::FallibleIterator;
 use ::postgres::types::private::BytesMut;
 use ::postgres::types::{IsNull, ToSql, Type};
@@ -20,7 +20,7 @@ impl Session {
         Self { client, statements: HashMap::new() }
     }
 
-    fn prepared(&mut self, sql: &'static str, types: &[Type]) -> Result<Statement, SqlError> {
+    fn prepared(&mut self, sql: &'static str, types: &[Type]) -> Result<Statement> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
@@ -29,7 +29,7 @@ impl Session {
         Ok(statement)
     }
 
-    fn prepared_for(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Statement, SqlError> {
+    fn prepared_for(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Statement> {
         let types: Vec<_> = values.iter().map(Value::kind).collect();
         self.prepared(sql, &types)
     }
@@ -84,13 +84,13 @@ fn column<'a>(rows: &[Vec<Value<'a>>], index: usize) -> Box<dyn ToSql + Sync + '
 }
 
 impl Sql for Session {
-    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError> {
+    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64> {
         let statement = self.prepared_for(sql, values)?;
         let values: Vec<_> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
         self.client.execute(&statement, &values).map_err(sql_error)
     }
 
-    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError> {
+    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64> {
         // The statement declares the types of its arrays.
         let statement = self.prepared(batch.many, &[])?;
         let columns: Vec<_> = (0..rows[0].len()).map(|index| column(rows, index)).collect();
@@ -98,7 +98,7 @@ impl Sql for Session {
         self.client.execute(&statement, &columns).map_err(sql_error)
     }
 
-    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError> {
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<()> {
         let statement = self.prepared_for(sql, values)?;
         let mut rows = self.client.query_raw(&statement, values.iter().copied()).map_err(sql_error)?;
         while let Some(row) = rows.next().map_err(sql_error)? {
@@ -135,15 +135,15 @@ fn with_source(error: &::postgres::Error) -> String {
 }
 
 impl Row for ::postgres::Row {
-    fn int(&self, column: usize) -> Result<Option<i64>, SqlError> {
+    fn int(&self, column: usize) -> Result<Option<i64>> {
         self.try_get(column).map_err(unexpected)
     }
 
-    fn text(&self, column: usize) -> Result<Option<&str>, SqlError> {
+    fn text(&self, column: usize) -> Result<Option<&str>> {
         self.try_get(column).map_err(unexpected)
     }
 
-    fn blob(&self, column: usize) -> Result<&[u8], SqlError> {
+    fn blob(&self, column: usize) -> Result<&[u8]> {
         self.try_get(column).map_err(unexpected)
     }
 }

@@ -11,9 +11,9 @@ mod connection;
 use self::address::Address;
 use self::connection::{Session, sql_error};
 use super::schema::{self, Dialect, MigrationError};
-use super::sql::{Sql, SqlError};
+use super::sql::{Result, Sql, SqlError};
 use super::{Change, Database, StorageError, changes};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ impl Postgres {
         let until = Instant::now() + LOCK_TIMEOUT;
         while !try_lock(&mut session).map_err(opening)? {
             if Instant::now() > until {
-                return Err(StorageError::InUse { what: address.name });
+                return Err(StorageError::InUse(address.name));
             }
             sleep(RETRY_INTERVAL);
         }
@@ -104,7 +104,7 @@ impl Postgres {
     }
 
     /// Acquires the lock on a new connection.
-    fn reconnect(&self, writer: &mut Writer) -> Result<(), SqlError> {
+    fn reconnect(&self, writer: &mut Writer) -> Result<()> {
         let until = Instant::now() + self.reconnect_timeout;
         loop {
             match self.try_reconnect(writer) {
@@ -116,7 +116,7 @@ impl Postgres {
     }
 
     /// Ends the lost session if the database server has not noticed yet.
-    fn try_reconnect(&self, writer: &mut Writer) -> Result<(), SqlError> {
+    fn try_reconnect(&self, writer: &mut Writer) -> Result<()> {
         let mut session = connect(&self.address)?;
         if !try_lock(&mut session)? {
             // Only a session that holds our lock is ended: its process number may belong to another one by now.
@@ -132,7 +132,7 @@ impl Postgres {
 }
 
 impl Writer {
-    fn new(mut session: Session) -> Result<Self, SqlError> {
+    fn new(mut session: Session) -> Result<Self> {
         let row = session.client.query_one("SELECT pg_backend_pid(), commits FROM server", &[]);
         let row = row.map_err(sql_error)?;
         let (process, commits) = (row.try_get(0).map_err(sql_error)?, row.try_get(1).map_err(sql_error)?);
@@ -161,14 +161,9 @@ impl Writer {
     }
 }
 
-/// A panic in a visitor leaves the connection usable: the next transaction starts with a rollback.
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A new connection. Commits are durable even if the database server's default is not to wait, and keep-alives end the
 /// session of a machine that has vanished, so that it does not hold the lock for hours.
-fn connect(address: &Address) -> Result<Session, SqlError> {
+fn connect(address: &Address) -> Result<Session> {
     let mut client = address.connect().map_err(sql_error)?;
     let settings = "SELECT set_config('synchronous_commit', 'on', false)
                         WHERE current_setting('synchronous_commit') = 'off';
@@ -178,12 +173,12 @@ fn connect(address: &Address) -> Result<Session, SqlError> {
     Ok(Session::new(client))
 }
 
-fn begin_reading(session: &mut Session) -> Result<(), SqlError> {
+fn begin_reading(session: &mut Session) -> Result<()> {
     let begin = "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     session.client.batch_execute(begin).map_err(sql_error)
 }
 
-fn try_lock(session: &mut Session) -> Result<bool, SqlError> {
+fn try_lock(session: &mut Session) -> Result<bool> {
     let lock = "SELECT pg_try_advisory_lock(hashtextextended('sottovoce in ' || current_schema(), 0))";
     let row = session.client.query_one(lock, &[]).map_err(sql_error)?;
     let locked: Option<bool> = row.try_get(0).map_err(sql_error)?;
@@ -231,8 +226,8 @@ impl Database for Postgres {
     }
 
     /// Reconnects if the last connection was lost.
-    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError> {
-        let mut reader = locked(&self.reader);
+    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<()>) -> Result<()> {
+        let mut reader = crate::lock(&self.reader);
         if reader.as_mut().is_none_or(|session| begin_reading(session).is_err()) {
             let session = reader.insert(connect(&self.address)?);
             begin_reading(session)?;
@@ -246,9 +241,9 @@ impl Database for Postgres {
     }
 
     fn write(&self, changes: &[Change]) -> Result<(), StorageError> {
-        let mut writer = locked(&self.writer);
+        let mut writer = crate::lock(&self.writer);
         let (before, name) = (writer.commits, &self.address.name);
-        let uncertain = || StorageError::Uncertain { what: format!("{name}: storing") };
+        let uncertain = || StorageError::Uncertain(format!("{name}: storing"));
         let failed = |what: &str, error| StorageError::from_sql(format!("{name}: {what}"), error);
         let mut unknown = false;
         // A connection may have been lost long ago: the first attempt notices, the second has a new one.

@@ -1,6 +1,6 @@
 //! Statements on a SQLite connection.
 
-use super::super::sql::{Batch, EachRow, Row, Sql, SqlError, Value};
+use super::super::sql::{Batch, EachRow, Result, Row, Sql, SqlError, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ToSql, params_from_iter};
 
@@ -20,17 +20,17 @@ impl ToSql for Value<'_> {
 }
 
 impl Sql for Session<'_> {
-    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, SqlError> {
+    fn run(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64> {
         let mut statement = self.0.prepare_cached(sql).map_err(sql_error)?;
         run(&mut statement, values)
     }
 
-    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64, SqlError> {
+    fn run_batch(&mut self, batch: &'static Batch, rows: &[Vec<Value<'_>>]) -> Result<u64> {
         let mut statement = self.0.prepare_cached(batch.one).map_err(sql_error)?;
         rows.iter().map(|row| run(&mut statement, row)).sum()
     }
 
-    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), SqlError> {
+    fn visit(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<()> {
         let mut statement = self.0.prepare_cached(sql).map_err(sql_error)?;
         let mut rows = statement.query(params_from_iter(values)).map_err(sql_error)?;
         while let Some(row) = rows.next().map_err(sql_error)? {
@@ -40,7 +40,7 @@ impl Sql for Session<'_> {
     }
 }
 
-fn run(statement: &mut Statement<'_>, values: &[Value<'_>]) -> Result<u64, SqlError> {
+fn run(statement: &mut Statement<'_>, values: &[Value<'_>]) -> Result<u64> {
     statement.execute(params_from_iter(values)).map(|changed| changed as u64).map_err(sql_error)
 }
 
@@ -60,20 +60,20 @@ pub(super) fn sql_error(error: rusqlite::Error) -> SqlError {
 }
 
 impl Row for rusqlite::Row<'_> {
-    fn int(&self, column: usize) -> Result<Option<i64>, SqlError> {
+    fn int(&self, column: usize) -> Result<Option<i64>> {
         value(self, column)?.as_i64_or_null().map_err(|_| unexpected(column, "a number"))
     }
 
-    fn text(&self, column: usize) -> Result<Option<&str>, SqlError> {
+    fn text(&self, column: usize) -> Result<Option<&str>> {
         value(self, column)?.as_str_or_null().map_err(|_| unexpected(column, "text"))
     }
 
-    fn blob(&self, column: usize) -> Result<&[u8], SqlError> {
+    fn blob(&self, column: usize) -> Result<&[u8]> {
         value(self, column)?.as_blob().map_err(|_| unexpected(column, "bytes"))
     }
 }
 
-fn value<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> Result<ValueRef<'a>, SqlError> {
+fn value<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> Result<ValueRef<'a>> {
     row.get_ref(column).map_err(sql_error)
 }
 

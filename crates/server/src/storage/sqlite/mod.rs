@@ -7,15 +7,15 @@ mod connection;
 
 use self::connection::{Session, sql_error};
 use super::schema::{self, Dialect, MigrationError};
-use super::sql::{Sql, SqlError};
+use super::sql::{Result, Sql, SqlError};
 use super::{Change, Database, StorageError, changes};
 use crate::private_file;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Three updates of 10 kB fill a page; measured to store them fastest (`examples/store_uploads.rs`).
@@ -80,11 +80,6 @@ impl Sqlite {
     }
 }
 
-/// A panic in a visitor leaves the connection usable: its transaction is rolled back.
-fn locked(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn failed(name: &str, what: &str, error: &io::Error) -> StorageError {
     StorageError::Database { what: name.to_owned(), reason: format!("{what}: {error}") }
 }
@@ -99,7 +94,7 @@ fn lock(path: &Path, name: &str) -> Result<File, StorageError> {
     let file = file.map_err(|error| not("cannot be created", &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StorageError::InUse { what: name.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(StorageError::InUse(name.to_owned())),
         Err(TryLockError::Error(error)) => Err(not("cannot be locked", &error)),
     }
 }
@@ -125,7 +120,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn connect(path: &Path) -> Result<Connection, SqlError> {
+fn connect(path: &Path) -> Result<Connection> {
     // One thread at a time uses a connection: the mutex around it is ours.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sql_error)?;
@@ -151,7 +146,7 @@ fn connect(path: &Path) -> Result<Connection, SqlError> {
 fn migrate<S: AsRef<str>>(
     connection: &mut Connection,
     migrations: &[S],
-    initialise: impl FnOnce(&mut dyn Sql) -> Result<(), SqlError>,
+    initialise: impl FnOnce(&mut dyn Sql) -> Result<()>,
 ) -> Result<(), MigrationError> {
     let work = Transaction::new(connection, TransactionBehavior::Immediate).map_err(sql_error)?;
     let number = |sql| work.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(sql_error);
@@ -177,14 +172,14 @@ impl Database for Sqlite {
         &self.name
     }
 
-    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<(), SqlError>) -> Result<(), SqlError> {
-        let mut reader = locked(&self.reader);
+    fn read(&self, work: &mut dyn FnMut(&mut dyn Sql) -> Result<()>) -> Result<()> {
+        let mut reader = crate::lock(&self.reader);
         let transaction = reader.transaction().map_err(sql_error)?;
         work(&mut Session(&transaction))
     }
 
     fn write(&self, changes: &[Change]) -> Result<(), StorageError> {
-        let mut writer = locked(&self.writer);
+        let mut writer = crate::lock(&self.writer);
         let failed = |what: &str, error| StorageError::from_sql(format!("{}: {what}", self.name), error);
         let storing = |error| failed("storing", sql_error(error));
         let work = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(storing)?;

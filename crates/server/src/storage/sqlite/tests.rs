@@ -35,7 +35,7 @@ fn full_disk_is_an_error_and_loses_nothing() {
     let storage = Sqlite::open(&folder.path().join("server.db")).unwrap();
     storage.commit(&with_open_round()).unwrap();
     let before = storage.load().unwrap();
-    locked(&storage.writer).execute_batch("PRAGMA max_page_count = 40").unwrap();
+    crate::lock(&storage.writer).execute_batch("PRAGMA max_page_count = 40").unwrap();
     let error = storage.commit(&[upload(vec![7; 4 << 20])]).unwrap_err();
     assert!(matches!(error, StorageError::Database { .. }), "{error:?}");
     assert!(error.to_string().ends_with("database or disk is full"), "{error}");
@@ -49,7 +49,7 @@ fn durability_pragmas_are_set() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Sqlite::open(&folder.path().join("server.db")).unwrap();
     for connection in [&storage.writer, &storage.reader] {
-        let connection = locked(connection);
+        let connection = crate::lock(connection);
         let text = |name| connection.pragma_query_value(None, name, |row| row.get::<_, String>(0)).unwrap();
         let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
         assert_eq!(text("journal_mode"), "wal");
@@ -98,7 +98,7 @@ fn failed_migration_changes_nothing() {
 fn tables_are_those_of_released_databases() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Sqlite::open(&folder.path().join("server.db")).unwrap();
-    let connection = locked(&storage.reader);
+    let connection = crate::lock(&storage.reader);
     let sql = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
     let tables: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
     let words: Vec<&str> = tables.split_whitespace().collect();
