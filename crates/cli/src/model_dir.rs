@@ -5,7 +5,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Catalog, Facts, Histories, Names};
 use sottovoce_federation::registry;
-use sottovoce_models::settings::Value;
+use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{Recommender, Tensor, TensorData};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,17 +39,11 @@ pub(crate) struct Stored {
 
 impl About {
     /// Metadata of a model trained by this version.
-    pub(crate) fn new(
-        model: &str,
-        settings: BTreeMap<String, Value>,
-        seed: u64,
-        data: &str,
-        fingerprint: &str,
-    ) -> Self {
+    pub(crate) fn new(model: &str, settings: &Settings, seed: u64, data: &str, fingerprint: &str) -> Self {
         Self {
             layout: LAYOUT,
             model: model.to_owned(),
-            settings,
+            settings: settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect(),
             seed,
             data: data.to_owned(),
             fingerprint: fingerprint.to_owned(),
@@ -88,10 +82,8 @@ pub(crate) fn write_nameless(folder: &Path, about: &About, recommender: &dyn Rec
 }
 
 fn write_files(folder: &Path, about: &About, arrays: &Arrays) -> Result<()> {
-    let path = folder.join(TENSORS);
-    std::fs::write(&path, arrays.serialise()?).with_context(|| format!("writing {}", path.display()))?;
-    let path = folder.join(ABOUT);
-    std::fs::write(&path, serde_json::to_vec_pretty(about)?).with_context(|| format!("writing {}", path.display()))
+    crate::folder::write(&folder.join(TENSORS), arrays.serialise()?)?;
+    crate::folder::write(&folder.join(ABOUT), serde_json::to_vec_pretty(about)?)
 }
 
 /// Reads a model that [`write()`] wrote.

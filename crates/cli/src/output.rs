@@ -1,5 +1,6 @@
 //! Output of the program: text for people, JSON for machines, exit codes for scripts.
 
+use crate::args::Common;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_evaluate::report::Table;
@@ -58,6 +59,11 @@ pub(crate) fn print_line(text: &str) -> Result<()> {
 /// Writes a value as one JSON document.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print_line(&serde_json::to_string_pretty(value).context("writing JSON")?)
+}
+
+/// Prints the result of a command: as JSON if that is asked for, otherwise as text.
+pub(crate) fn answer(common: &Common, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+    if common.json { print_json(document) } else { print(&text()) }
 }
 
 /// Prints a note to standard error.

@@ -46,7 +46,7 @@ mod time_unit;
 pub mod town;
 mod write;
 
-pub use clean::{Cleaning, CleaningReport, Repeats, clean};
+pub use clean::{Cleaning, CleaningReport, clean};
 pub use columns::{Column, Columns};
 pub use date::format_date;
 pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};

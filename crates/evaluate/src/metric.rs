@@ -1,7 +1,6 @@
 //! Metrics: their names and their values at one cutoff.
 
-use crate::report::lenient::number;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use thiserror::Error;
 
@@ -56,6 +55,11 @@ pub struct Metrics {
     pub pop_rsp: Option<f64>,
     /// By category, (B_R - B_T) / B_T: how much more (or less) it is recommended than it was chosen.
     pub bias_disparity: BTreeMap<String, Option<f64>>,
+}
+
+/// A number in JSON, where `null` is NaN.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 impl Metrics {

@@ -53,7 +53,7 @@ impl Recommenders {
     fn prepare(&self, data: &InteractionData) -> Result<Prepared, PrepareError> {
         let started = Instant::now();
         let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
-        let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
+        let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning)?;
         let InteractionData { split: test, relevant, split_seed: seed, .. } = *data;
         let parts = |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, seed });
         Ok(Prepared {

@@ -88,8 +88,12 @@ fn a_long_file_is_understood() {
     assert!(!experiment.selection.refit && experiment.selection.every == Some(5));
     let (first, town) = (interactions(&experiment.data[0]), interactions(&experiment.data[1]));
     assert_eq!((first.split, first.validation), (Split::Random(0.7), Split::Temporal(0.9)));
-    assert_eq!((town.label.as_str(), town.split, town.k_core), ("town", Split::Last, Some(5)));
-    assert_eq!((town.min_interactions, town.threshold), (Some(21), Some(3.5)), "shared where not overridden");
+    assert_eq!((town.label.as_str(), town.split, town.cleaning.k_core), ("town", Split::Last, Some(5)));
+    assert_eq!(
+        (town.cleaning.min_interactions, town.cleaning.threshold),
+        (Some(21), Some(3.5)),
+        "shared where not overridden"
+    );
 
     let labels: Vec<_> = experiment.rows.iter().map(|row| row.label.as_str()).collect();
     assert_eq!(labels, ["MostPop", "F5", "F10", "Searched"]);

@@ -91,12 +91,8 @@ pub struct GraphReport {
     pub files: Vec<String>,
     /// Statements in them.
     pub statements: u64,
-    /// Statements within reach of an item.
-    pub within_reach: u64,
     /// Items with features.
     pub linked: usize,
-    /// Items of mappings and feature files that are not in the catalog.
-    pub strangers: usize,
     /// Facts dropped for their predicate.
     pub auxiliary: u64,
     /// Features dropped because too few items have them.

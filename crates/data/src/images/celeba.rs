@@ -7,6 +7,7 @@
 use super::decode::decode;
 use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
+use serde::Serialize;
 use sottovoce_core::{Images, Rng};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ const FOLDERS: [&str; 3] = ["img_align_celeba", "Img/img_align_celeba", "images"
 const NAMED: usize = 3;
 
 /// Options for reading CelebA.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CelebA {
     /// The attribute to classify, such as `Smiling`.
     pub attribute: String,
@@ -32,8 +33,6 @@ pub struct CelebA {
     pub share: f64,
     /// People with fewer images of those are left out.
     pub least: usize,
-    /// Seed of the random share.
-    pub seed: u64,
 }
 
 /// Images, and who is on which, one list a person.
@@ -57,14 +56,14 @@ pub fn is_celeba(folder: &Path) -> bool {
     folder.join(ATTRIBUTES).is_file()
 }
 
-/// Reads CelebA from a folder.
+/// Reads CelebA from a folder; the seed is that of the random share.
 ///
 /// # Errors
 /// If a file is missing or not as its format asks, or an image is missing or cannot be decoded.
-pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces> {
+pub fn read_celeba(folder: &Path, wanted: &CelebA, seed: u64) -> Result<Faces> {
     let listed = attributes(folder, wanted)?;
     let identities = identities(folder)?;
-    let people = chosen(folder, &listed, &identities, wanted)?;
+    let people = chosen(folder, &listed, &identities, wanted, seed)?;
     let pictures = pictures(folder)?;
     let order: Vec<usize> = people.iter().flatten().copied().collect();
     let missing: Vec<&str> = order
@@ -170,9 +169,10 @@ fn chosen(
     listed: &[Listed],
     identities: &HashMap<String, u64>,
     wanted: &CelebA,
+    seed: u64,
 ) -> Result<Vec<Vec<usize>>> {
     let mut order: Vec<usize> = (0..listed.len()).collect();
-    Rng::new(wanted.seed).stream("share of images", 0).shuffle(&mut order);
+    Rng::new(seed).stream("share of images", 0).shuffle(&mut order);
     order.truncate((listed.len() as f64 * wanted.share).round() as usize);
     order.sort_unstable();
     let mut people: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -213,7 +213,7 @@ mod tests {
 
     fn wanted() -> CelebA {
         let (attribute, blurry) = ("Smiling".to_owned(), "Blurry".to_owned());
-        CelebA { attribute, blurry, side: 2, channels: 1, share: 1.0, least: 2, seed: 1 }
+        CelebA { attribute, blurry, side: 2, channels: 1, share: 1.0, least: 2 }
     }
 
     /// Five images of two people, and one of a third.
@@ -235,20 +235,20 @@ mod tests {
     fn reads_people_with_enough_images() {
         let folder = folder();
         assert!(is_celeba(folder.path()));
-        let faces = read_celeba(folder.path(), &wanted()).unwrap();
+        let faces = read_celeba(folder.path(), &wanted(), 1).unwrap();
         assert_eq!(faces.people, [vec![0, 1, 2], vec![3, 4]]);
         let firsts: Vec<u8> = (0..5).map(|image| faces.images.pixels_of(image)[0]).collect();
         assert_eq!((firsts, faces.images.labels()), (vec![2, 4, 5, 1, 3], &[0, 0, 1, 1, 1][..]));
         let sharp: Vec<bool> = (0..5).map(|image| faces.images.is_sharp(image)).collect();
         assert_eq!(sharp, [false, true, false, true, true]);
         let few = CelebA { share: 0.5, least: 3, ..wanted() };
-        assert!(read_celeba(folder.path(), &few).unwrap().people.len() <= 1);
+        assert!(read_celeba(folder.path(), &few, 1).unwrap().people.len() <= 1);
     }
 
     #[test]
     fn errors_name_missing_and_invalid_files() {
         let folder = folder();
-        let error = |wanted: &CelebA| read_celeba(folder.path(), wanted).unwrap_err().to_string();
+        let error = |wanted: &CelebA| read_celeba(folder.path(), wanted, 1).unwrap_err().to_string();
         let other = CelebA { attribute: "Happy".to_owned(), ..wanted() };
         assert!(error(&other).ends_with("line 2: no attribute Happy; there are: Bald, Blurry, Smiling"));
         fs::remove_file(folder.path().join("img_align_celeba/3.png")).unwrap();

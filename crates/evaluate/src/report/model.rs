@@ -5,42 +5,34 @@ use super::table::Table;
 use serde::{Deserialize, Serialize};
 
 /// Everything one report shows. Prose may use `**strong**` and `` `code` ``.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// The title.
     pub title: String,
     /// A line above the title: what kind of report this is.
-    #[serde(default)]
     pub subtitle: String,
     /// The result in sentences, the most important first.
-    #[serde(default)]
     pub summary: Vec<String>,
     /// The few numbers worth large type.
-    #[serde(default)]
     pub figures: Vec<KeyFigure>,
     /// The body.
-    #[serde(default)]
     pub sections: Vec<Section>,
     /// One card a data set.
-    #[serde(default)]
     pub data_cards: Vec<DataCard>,
     /// Names and texts of the configuration files, exactly as they were used.
-    #[serde(default)]
     pub configuration: Vec<(String, String)>,
     /// Version, seed, fingerprint, command line, start, duration.
-    #[serde(default)]
     pub provenance: Vec<(String, String)>,
 }
 
 /// A number in large type.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KeyFigure {
     /// What it is.
     pub label: String,
     /// The number as it is to be read, with its unit.
     pub value: String,
     /// What it compares with, or whose it is.
-    #[serde(default)]
     pub detail: String,
 }
 
@@ -52,15 +44,13 @@ impl KeyFigure {
 }
 
 /// A titled part of the body.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Section {
     /// The heading.
     pub title: String,
     /// Prose under the heading; an empty line starts a new paragraph.
-    #[serde(default)]
     pub text: String,
     /// Tables, plots and prose in order; plots that follow each other rank side by side where there is room.
-    #[serde(default)]
     pub blocks: Vec<Block>,
 }
 
@@ -97,7 +87,7 @@ impl Section {
 }
 
 /// A part of a section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// A table.

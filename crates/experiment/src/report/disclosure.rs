@@ -1,6 +1,5 @@
 //! What leaves a device, and how many bytes: federated rows next to centralised ones.
 
-use super::sweep::number;
 use super::{direction, metric_title, unless_empty};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row};
@@ -54,7 +53,7 @@ fn leaves(row: &Row) -> String {
         return "the whole history".to_owned();
     }
     let is_drawn_anew = row.settings.get("disclosure") == Some(&Value::Word("per-round".to_owned()));
-    match (row.settings.get("pi").and_then(number), is_drawn_anew) {
+    match (row.settings.get("pi").and_then(Value::number), is_drawn_anew) {
         (None, _) => "updates of the shared model".to_owned(),
         (Some(0.0), true) => "updates, never with rows of liked items".to_owned(),
         (Some(pi), true) => format!("updates, with rows of liked items at {:.0} % a round", pi * 100.0),

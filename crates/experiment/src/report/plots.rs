@@ -1,6 +1,6 @@
 //! The plots of the report.
 
-use super::sweep::{family_name, number, symbol};
+use super::sweep::{family_name, symbol};
 use super::{direction, list, metric_title, unless_empty};
 use crate::file::{self, Experiment};
 use crate::results::{DataResults, Results, Row, Spread};
@@ -330,7 +330,7 @@ fn value(row: &Row, axis: &file::Axis) -> Option<Spread> {
     match axis {
         file::Axis::Metric(metric) => row.metric(metric.key, metric.cutoff),
         file::Axis::Figure(name) => row.figures.get(name).copied(),
-        file::Axis::Setting(key) => Spread::of(&[number(row.settings.get(key)?)?]),
+        file::Axis::Setting(key) => Spread::of(&[row.settings.get(key)?.number()?]),
     }
 }
 

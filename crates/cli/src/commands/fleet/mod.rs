@@ -61,13 +61,12 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
         "devices": number, "updates": updates, "dropped": dropped, "declined": declined, "failures": failures,
         "version": version, "checksum": checksum, "seconds": {"enrol": enrolled, "all": seconds},
     });
-    if common.json {
-        return output::print_json(&report);
-    }
-    output::print(&format!(
-        "{number} devices, {updates} updates accepted ({dropped} dropped, {declined} rounds declined, {failures} failed \
-         requests) in {seconds:.1} s\nthe shared model is at version {version}, checksum {checksum}\n"
-    ))
+    output::answer(common, &report, || {
+        format!(
+            "{number} devices, {updates} updates accepted ({dropped} dropped, {declined} rounds declined, {failures} \
+             failed requests) in {seconds:.1} s\nthe shared model is at version {version}, checksum {checksum}\n"
+        )
+    })
 }
 
 fn transport(args: &Fleet) -> Result<HttpTransport> {
@@ -132,13 +131,10 @@ struct Users {
 
 fn users(args: &Fleet, common: &Common) -> Result<Users> {
     let plan = DataPlan {
-        source: args.data.clone(),
-        load: args.reading.options(None, common),
+        load: args.reading.options(common),
         cleaning: args.cleaning.cleaning(),
         split: args.split,
-        validation: None,
-        relevant: None,
-        seed: common.seed,
+        ..DataPlan::new(&args.data, common.seed)
     };
     let prepared = prepare(&plan)?;
     let train = prepared.parts.train;
