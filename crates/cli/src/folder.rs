@@ -1,6 +1,6 @@
 //! Output folders and files that are written atomically.
 
-use crate::output::Usage;
+use crate::output::usage;
 use anyhow::{Context, Result};
 use std::fs;
 use std::io::Write;
@@ -64,8 +64,7 @@ fn check_target(target: &Path) -> Result<()> {
     if ours || entries.next().is_none() {
         return Ok(());
     }
-    let message = format!("{} exists and was not written by sottovoce: choose another --out", target.display());
-    Err(Usage(message).into())
+    usage(format!("{} exists and was not written by sottovoce: choose another --out", target.display()))
 }
 
 #[cfg(test)]

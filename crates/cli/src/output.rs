@@ -6,20 +6,13 @@ use serde::Serialize;
 use sottovoce_evaluate::report::Table;
 use sottovoce_experiment::ReadError;
 use sottovoce_models::ModelError;
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use thiserror::Error;
 
 /// A usage error: exit code 2, where a failure is 1.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// Fails with a [`Usage`] error.
 pub(crate) fn usage<T>(message: impl Into<String>) -> Result<T> {

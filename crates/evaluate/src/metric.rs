@@ -1,5 +1,6 @@
 //! Metrics: their names and their values at one cutoff.
 
+use crate::report::Direction;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use thiserror::Error;
@@ -142,15 +143,6 @@ metrics! {
     PopRsp "pop_rsp",
 }
 
-/// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
-
 /// There is no metric of this name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("there is no metric `{name}`; metrics are: {}", Metric::ALL.map(Metric::name).join(" "))]
@@ -165,10 +157,10 @@ impl Metric {
         [Metric::Precision, Metric::Recall, Metric::Ndcg, Metric::HitRate, Metric::Map, Metric::Mrr, Metric::Auc];
 
     /// Which way it improves. Of the long tail and of evenness, more counts as better.
-    pub const fn better(self) -> Better {
+    pub const fn direction(self) -> Direction {
         match self {
-            Metric::PopReo | Metric::PopRsp => Better::Lower,
-            _ => Better::Higher,
+            Metric::PopReo | Metric::PopRsp => Direction::LowerBetter,
+            _ => Direction::HigherBetter,
         }
     }
 }

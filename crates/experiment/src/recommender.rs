@@ -138,13 +138,7 @@ impl Trials for Recommenders {
         let Training::Recommender(training) = &trial.training else { return Err(not_a_recommender()) };
         let (set, data) = self.prepared(&trial.data)?;
         let (histories, question) = data.stage(training.stage);
-        let evaluations = training.curve.as_ref().map(|curve| Evaluations {
-            question,
-            metric: curve.metric,
-            every: curve.every,
-            patience: curve.patience,
-            keep_best: false,
-        });
+        let evaluations = training.curve.map(|curve| Evaluations { question, curve, keep_best: false });
         let RecommenderTraining { model, settings, protocol, .. } = training;
         let plan = ModelPlan { model, settings, seed: trial.seed, evaluations };
         let mut interrupted = false;

@@ -187,18 +187,6 @@ impl Results {
             data,
         })
     }
-
-    /// The same without time and memory, which differ from run to run: equal for equal experiments.
-    pub fn without_cost(&self) -> Self {
-        let mut plain = self.clone();
-        for row in plain.data.iter_mut().flat_map(|data| &mut data.rows) {
-            row.figures.retain(|name, _| !name.ends_with("_seconds"));
-            let finals = row.finals.iter_mut().map(|each| &mut each.run);
-            let tried = row.tried.iter_mut().map(|each| &mut each.run);
-            finals.chain(tried).for_each(|run| run.cost = Cost::default());
-        }
-        plain
-    }
 }
 
 impl Row {

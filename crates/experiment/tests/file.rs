@@ -8,7 +8,7 @@ use sottovoce_evaluate::{Candidates, Metric};
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::file::{Axis, DataSet, InteractionData, Tuning};
 use sottovoce_experiment::metric::MetricAt;
-use sottovoce_experiment::search::{Method, Range};
+use sottovoce_experiment::search::{Bounds, Method, Range};
 use sottovoce_models::settings::Value;
 use std::path::Path;
 
@@ -108,9 +108,9 @@ fn a_long_file_is_understood() {
     let Tuning::Search(search) = &experiment.rows[3].tuning else { panic!("a search") };
     assert_eq!((search.method, search.trials, search.startup), (Method::Random, 30, 10));
     let ranges: Vec<_> = search.space.dimensions.iter().map(|d| (d.key.as_str(), d.range.clone())).collect();
-    assert_eq!(ranges[0], ("learning_rate", Range::Real { low: 0.001, high: 0.1, log: true }));
+    assert_eq!(ranges[0], ("learning_rate", Range::Real(Bounds { low: 0.001, high: 0.1, log: true })));
     assert_eq!(ranges[1].1, Range::Choice(vec![Value::Integer(10), Value::Integer(20)]));
-    assert_eq!(ranges[2], ("epochs", Range::Integer { low: 5, high: 50, log: false }));
+    assert_eq!(ranges[2], ("epochs", Range::Integer(Bounds { low: 5, high: 50, log: false })));
     assert_eq!(experiment.plots[0].x, Axis::Setting("pi".into()));
     assert_eq!(experiment.plots[0].y, Axis::Metric(MetricAt { key: Metric::F1, cutoff: 10 }));
 }

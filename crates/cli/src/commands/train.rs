@@ -12,10 +12,11 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
 use sottovoce_data::DataSplit;
-use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, EvaluationInput, Metric, Metrics, Protocol};
+use sottovoce_evaluate::{Candidates, EvaluationInput, Metric, Metrics, Protocol};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
+use sottovoce_experiment::plan::Curve;
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
 use sottovoce_federation::{HistoryFile, registry};
@@ -224,7 +225,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let trained = job.train()?;
     let started = Instant::now();
     let protocol = job.protocol();
-    let evaluation = job.evaluate(&protocol, &trained)?;
+    let evaluation = training::evaluate(&test_question(&data), &protocol, trained.recommender.as_ref())?;
     let seconds = Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
     let vectors = trained.summary.traffic.vectors;
     let outcome = Outcome {
@@ -256,9 +257,11 @@ impl Job<'_> {
         let mut store = self.checkpoints()?;
         let evaluations = parts.validation.as_ref().map(|held_out| Evaluations {
             question: EvaluationInput::new(&parts.train, held_out),
-            metric: MONITORED,
-            every: 1,
-            patience: self.args.patience.map(|patience| patience as usize),
+            curve: Curve {
+                every: 1,
+                patience: self.args.patience.map(|patience| patience as usize),
+                metric: MONITORED,
+            },
             keep_best: self.args.patience.is_some(),
         });
         let (model, settings, seed) = (self.model, self.settings, self.common.seed);
@@ -319,10 +322,6 @@ impl Job<'_> {
             None => Candidates::AllUnrated,
         };
         Protocol { cutoffs: self.args.at.clone(), candidates }
-    }
-
-    fn evaluate(&self, protocol: &Protocol, trained: &Trained) -> Result<Evaluation, EvaluateError> {
-        training::evaluate(&test_question(self.data), protocol, trained.recommender.as_ref())
     }
 
     fn store(&self, out: &Path, trained: &Trained, outcome: &DataSetOutcome<'_>) -> Result<()> {

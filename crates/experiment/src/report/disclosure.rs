@@ -1,6 +1,6 @@
 //! What leaves a device, and how many bytes: federated rows next to centralised ones.
 
-use super::{direction, metric_title, unless_empty};
+use super::{metric_title, unless_empty};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row};
 use sottovoce_evaluate::report;
@@ -26,7 +26,7 @@ pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Sect
 
 fn table(experiment: &Experiment, data: &DataResults) -> Table {
     let metric = experiment.selection.metric;
-    let accuracy = Column::new(metric.key.name(), metric_title(metric)).digits(4).direction(direction(metric.key));
+    let accuracy = Column::new(metric.key.name(), metric_title(metric)).digits(4).direction(metric.key.direction());
     let bytes = |key: &str, title: &str| Column::new(key, title).format(Format::Bytes);
     let mut table = Table::new(format!("{CAPTION} on {}", data.label), "Model")
         .column(Column::new("leaves", "Leaves the device").format(Format::Text))

@@ -1,7 +1,7 @@
 //! The plots of the report.
 
 use super::sweep::{family_name, symbol};
-use super::{direction, list, metric_title, unless_empty};
+use super::{list, metric_title, unless_empty};
 use crate::file::{self, Experiment};
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::report::plot::{Axis, Bars, ParetoAxes, Point, Series, Summary, Unit};
@@ -348,7 +348,7 @@ fn axis(what: &file::Axis) -> Axis {
 /// More of a metric is better (or less, for some); less of a figure or a setting is cheaper.
 fn axis_direction(axis: &file::Axis) -> Direction {
     match axis {
-        file::Axis::Metric(metric) => direction(metric.key),
+        file::Axis::Metric(metric) => metric.key.direction(),
         _ => Direction::LowerBetter,
     }
 }

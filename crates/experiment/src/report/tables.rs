@@ -2,7 +2,7 @@
 
 use super::significance::Differences;
 use super::sweep::{Family, symbol};
-use super::{about, direction, line, list, metric_title, rows};
+use super::{about, line, list, metric_title, rows};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
@@ -155,7 +155,7 @@ fn varied(row: &Row) -> String {
 
 fn column(key: Metric) -> Column {
     let (title, format, help) = about(key);
-    Column::new(key.name(), title).help(help).direction(direction(key)).format(format)
+    Column::new(key.name(), title).help(help).direction(key.direction()).format(format)
 }
 
 /// The significance tests behind the marks.

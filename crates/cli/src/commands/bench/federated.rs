@@ -6,7 +6,7 @@ use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
-use sottovoce_federation::{Cohort, Disclosure, Federation, Population, Schedule, Setup, SimulatedDevices};
+use sottovoce_federation::{Cohort, Disclosure, Federation, Population, Schedule, Setup, SimulatedDevices, Strategy};
 use sottovoce_models::federated::{DynClient, Sum};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
@@ -128,22 +128,26 @@ fn trivial_federation(seed: u64) -> Result<Federation> {
     rng.stream("update", 0).fill_normal(1e-6, &mut update);
     // Everybody has one of two items, so that everybody can learn.
     let histories = Histories::from_lists(&vec![[0]; DEVICES], 2)?;
-    let population = Population::of(&histories);
     let shape = Shape::new("weights", 100, (VALUES / 100) as u32, Keyed::Dense);
-    let start = Parameters::new(vec![Table::zeros(shape)?])?;
+    let schedule = Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS };
+    let strategy = Box::new(Sum { learning_rate: 1.0 });
+    federation(Trivial { update }, histories, Table::zeros(shape)?, (schedule, strategy, false), rng)
+}
+
+/// A federation whose devices disclose everything; the shared model is one table. The last part of the terms is whether
+/// devices are asked for their number of samples.
+pub(super) fn federation(
+    client: impl ClientModel,
+    histories: Histories,
+    start: Table,
+    (schedule, strategy, samples): (Schedule, Box<dyn Strategy>, bool),
+    rng: Rng,
+) -> Result<Federation> {
+    let model = ModelSpec { name: start.shape().name.clone(), settings: Default::default() };
+    let (population, start) = (Population::of(&histories), Parameters::new(vec![start])?);
     let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
-    let devices =
-        SimulatedDevices::new(DynClient::new(Trivial { update }), histories, start.layout(), disclosure, &rng);
-    let setup = Setup {
-        strategy: Box::new(Sum { learning_rate: 1.0 }),
-        schedule: Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS },
-        population,
-        start,
-        model: ModelSpec { name: "trivial".to_owned(), settings: Default::default() },
-        values: ValueEncoding::F32,
-        samples: false,
-        criteria: Vec::new(),
-        baseline_loss: 1.0,
-    };
+    let devices = SimulatedDevices::new(DynClient::new(client), histories, start.layout(), disclosure, &rng);
+    let (values, criteria) = (ValueEncoding::F32, Vec::new());
+    let setup = Setup { strategy, schedule, population, start, model, values, samples, criteria, baseline_loss: 1.0 };
     Ok(Federation::new(devices, setup, rng))
 }
