@@ -3,7 +3,7 @@
 use crate::args::{Common, Preparing, Source};
 use crate::output;
 use anyhow::Result;
-use sottovoce_data::{Cleaning, CleaningReport, Dataset, LoadOptions, LoadReport};
+use sottovoce_data::{Cleaning, CleaningReport, Dataset, LoadOptions, LoadReport, SkippedLines};
 use sottovoce_experiment::prepare::{DataPlan, Prepared, load_clean, prepare};
 
 /// Reads, cleans and splits a data set, and notes what was left out.
@@ -39,9 +39,10 @@ fn show_notes(notes: &LoadReport, cleaned: &CleaningReport, common: &Common) {
     if common.quiet {
         return;
     }
-    if notes.skipped > 0 {
-        let lines = if notes.skipped == 1 { "line was" } else { "lines were" };
-        output::note(&format!("{} bad {lines} skipped, such as {}", notes.skipped, notes.examples.join("; ")));
+    let SkippedLines { skipped, examples } = &notes.bad;
+    if *skipped > 0 {
+        let lines = if *skipped == 1 { "line was" } else { "lines were" };
+        output::note(&format!("{skipped} bad {lines} skipped, such as {}", examples.join("; ")));
     }
     notes.remarks.iter().for_each(|remark| output::note(remark));
     cleaned.messages().iter().for_each(|line| output::note(line));

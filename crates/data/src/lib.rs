@@ -59,7 +59,7 @@ pub use graph::{
 };
 pub use interactions::{Dataset, Interactions, canonical_order};
 pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};
-pub use load_report::LoadReport;
+pub use load_report::{LoadReport, SkippedLines};
 pub use public_datasets::{PUBLIC_DATASETS, PublicDataset, public_dataset};
 pub use split::{DataSplit, Split, SplitConfig, split, split_with};
 pub use write::{write_parquet, write_split, write_tsv};

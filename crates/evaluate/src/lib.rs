@@ -43,4 +43,4 @@ pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol};
 pub use lists::{Order, RankedLists, RankedListsBuilder, RankedListsError};
 pub use metric::{Metric, Metrics};
 pub use per_user::PerUser;
-pub use quantiles::quantile_groups;
+pub use quantiles::{quantile, quantile_groups};

@@ -5,7 +5,7 @@ use sottovoce_evaluate::report::plot::{
     Axis, Bars, Orientation, ParetoAxes, Point, Series, Shape, Style, Summary, Unit, pareto_front,
 };
 use sottovoce_evaluate::report::{
-    Block, Cell, CellRank, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Table,
+    Cell, CellRank, Column, DataCard, Direction, Format, KeyFigure, Mark, Plot, Report, Row, Section, Table,
 };
 use std::fs;
 
@@ -95,7 +95,7 @@ fn hostile_report() -> Report {
         facts: vec![(HOSTILE.into(), HOSTILE.into())],
         ..DataCard::default()
     };
-    let section = Section::new(HOSTILE).text(HOSTILE).table(table).note(HOSTILE).block(Block::Text(HOSTILE.into()));
+    let section = Section::new(HOSTILE).text(HOSTILE).table(table).note(HOSTILE);
     let section = plots(HOSTILE).into_iter().fold(section, Section::plot);
     Report::new(HOSTILE)
         .subtitle(HOSTILE)

@@ -33,7 +33,6 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphReport)> {
-        self.report.files = sources.iter().map(named).collect();
         let items = items_of(self.catalog)?;
         self.read_feature_files(sources, &items)?;
         self.traverse(sources, &items)?;
@@ -106,14 +105,6 @@ impl<'p> FeatureExtraction<'p> {
 fn has_labels(source: &Source<'_>) -> bool {
     use Syntax::{NTriples, Turtle};
     matches!(source, Source::File(_, Content::Triples(NTriples | Turtle)) | Source::Town(_))
-}
-
-fn named(source: &Source<'_>) -> String {
-    match source {
-        Source::File(file, _) => file.label(),
-        Source::Categories => "categories".to_owned(),
-        Source::Town(_) => "town".to_owned(),
-    }
 }
 
 /// Numbers the features by hops and text, so that the order of files does not matter.

@@ -156,7 +156,7 @@ fn bad_lines_are_named_or_skipped_and_counted() {
     let text = format!("{header}a\tp\t\na\tp\tb\n\tp\tb\n");
     let files = [("g.tsv", text.as_bytes())];
     let (facts, report) = graph_of_bytes(&all(2), &files, &catalog(&["a"]), &skip).unwrap();
-    assert_eq!((facts.len(), report.skipped, report.examples.len()), (1, 2, 2));
+    assert_eq!((facts.len(), report.bad.skipped, report.bad.examples.len()), (1, 2, 2));
     let none = read_graph(&all(0), "", &catalog(&["a"]), &skip).unwrap_err().to_string();
     assert!(none.contains("hops"), "{none}");
     let plan = GraphConfig { sources: vec!["not-there.nt".to_owned()], ..all(1) };

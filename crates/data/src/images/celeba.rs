@@ -75,12 +75,9 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA, seed: u64) -> Result<Faces> {
         let others = missing.len().min(NAMED);
         let what = match missing.len() {
             1 => first.to_owned(),
-            count => {
-                format!("{} and others, {count} of {} images", missing[..others].join(", "), order.len())
-            }
+            count => format!("{} and others, {count} of {} images", missing[..others].join(", "), order.len()),
         };
-        let place = pictures.display().to_string();
-        return Err(ImageDataError::Missing(place, what, String::new()));
+        return Err(ImageDataError::missing(pictures.display(), what));
     }
     let values: Vec<Vec<u8>> = order
         .par_iter()
@@ -189,13 +186,8 @@ fn chosen(
 
 fn pictures(folder: &Path) -> Result<PathBuf> {
     let found = FOLDERS.iter().map(|name| folder.join(name)).find(|path| path.is_dir());
-    found.ok_or_else(|| {
-        ImageDataError::Missing(
-            folder.display().to_string(),
-            format!("the folder of images ({})", FOLDERS.join(" or ")),
-            String::new(),
-        )
-    })
+    let what = || format!("the folder of images ({})", FOLDERS.join(" or "));
+    found.ok_or_else(|| ImageDataError::missing(folder.display(), what()))
 }
 
 fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>> {

@@ -56,13 +56,8 @@ type Part = (Vec<u8>, Vec<u8>, [usize; 2], PathBuf);
 
 fn part(folder: &Path, images: &str, labels: &str) -> Result<Part> {
     let need = |name: &str, sides: usize| {
-        find(folder, name, sides).ok_or_else(|| {
-            ImageDataError::Missing(
-                folder.display().to_string(),
-                format!("{name}-idx{sides}-ubyte (or the same with .gz)"),
-                String::new(),
-            )
-        })
+        let what = || format!("{name}-idx{sides}-ubyte (or the same with .gz)");
+        find(folder, name, sides).ok_or_else(|| ImageDataError::missing(folder.display(), what()))
     };
     let (image_file, label_file) = (need(images, 3)?, need(labels, 1)?);
     let (pixels, own) = (idx::read(&image_file, 3)?, idx::read(&label_file, 1)?);

@@ -50,7 +50,7 @@ pub struct Section {
     pub title: String,
     /// Prose under the heading; an empty line starts a new paragraph.
     pub text: String,
-    /// Tables, plots and prose in order; plots that follow each other rank side by side where there is room.
+    /// Tables, plots and remarks in order; plots that follow each other rank side by side where there is room.
     pub blocks: Vec<Block>,
 }
 
@@ -63,26 +63,12 @@ impl Section {
     setters! {
         /// Sets the prose under the heading.
         fn text(self, text: impl Into<String>) { self.text = text.into() }
-    }
-
-    /// Adds a table.
-    pub fn table(self, table: Table) -> Section {
-        self.block(Block::Table(table))
-    }
-
-    /// Adds a plot.
-    pub fn plot(self, plot: Plot) -> Section {
-        self.block(Block::Plot(plot))
-    }
-
-    /// Adds a remark that is set off from the text.
-    pub fn note(self, note: impl Into<String>) -> Section {
-        self.block(Block::Note(note.into()))
-    }
-
-    setters! {
-        /// Adds a block.
-        fn block(self, block: Block) { self.blocks.push(block) }
+        /// Adds a table.
+        fn table(self, table: Table) { self.blocks.push(Block::Table(table)) }
+        /// Adds a plot.
+        fn plot(self, plot: Plot) { self.blocks.push(Block::Plot(plot)) }
+        /// Adds a remark that is set off from the text.
+        fn note(self, note: impl Into<String>) { self.blocks.push(Block::Note(note.into())) }
     }
 }
 
@@ -94,8 +80,6 @@ pub enum Block {
     Table(Table),
     /// A plot.
     Plot(Plot),
-    /// Prose; an empty line starts a new paragraph.
-    Text(String),
     /// A remark that is set off from the text.
     Note(String),
 }
@@ -157,14 +141,10 @@ impl Report {
         fn figure(self, figure: KeyFigure) { self.figures.push(figure) }
         /// Adds a section.
         fn section(self, section: Section) { self.sections.push(section) }
-    }
-
-    /// Adds a section that holds one table.
-    pub fn table(self, title: impl Into<String>, table: Table) -> Report {
-        self.section(Section::new(title).table(table))
-    }
-
-    setters! {
+        /// Adds a section that holds one table.
+        fn table(self, title: impl Into<String>, table: Table) {
+            self.sections.push(Section::new(title).table(table))
+        }
         /// Adds a data set's card.
         fn data_card(self, card: DataCard) { self.data_cards.push(card) }
         /// Adds a configuration text under a name.

@@ -61,41 +61,21 @@ pub struct Column {
 impl Column {
     /// A column of numbers with four decimals and no direction.
     pub fn new(key: impl Into<String>, title: impl Into<String>) -> Column {
-        Column {
-            key: key.into(),
-            title: title.into(),
-            help: String::new(),
-            direction: Direction::None,
-            format: Format::Digits(4),
-        }
+        let (help, direction) = (String::new(), Direction::None);
+        Column { key: key.into(), title: title.into(), help, direction, format: Format::Digits(4) }
     }
 
     setters! {
         /// Explains the values.
         fn help(self, help: impl Into<String>) { self.help = help.into() }
-    }
-
-    /// Larger values are better.
-    pub fn higher(self) -> Column {
-        self.direction(Direction::HigherBetter)
-    }
-
-    /// Smaller values are better.
-    pub fn lower(self) -> Column {
-        self.direction(Direction::LowerBetter)
-    }
-
-    setters! {
+        /// Larger values are better.
+        fn higher(self) { self.direction = Direction::HigherBetter }
+        /// Smaller values are better.
+        fn lower(self) { self.direction = Direction::LowerBetter }
         /// Sets which way values get better.
         fn direction(self, direction: Direction) { self.direction = direction }
-    }
-
-    /// Shows this many decimals.
-    pub fn digits(self, digits: u8) -> Column {
-        self.format(Format::Digits(digits))
-    }
-
-    setters! {
+        /// Shows this many decimals.
+        fn digits(self, digits: u8) { self.format = Format::Digits(digits) }
         /// Sets how values are shown.
         fn format(self, format: Format) { self.format = format }
     }

@@ -296,12 +296,9 @@ fn plot_of_file(spec: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
             continue;
         };
         let swept: Vec<String> = row.swept.iter().map(|(key, value)| format!("{key} {value}")).collect();
-        let mut point = Point::new(x.mean, y.mean);
+        let mut point = bounded(x.mean, y);
         if !swept.is_empty() && !matches!(spec.x, file::Axis::Setting(_)) {
             point = point.label(swept.join(", "));
-        }
-        if y.n > 1 {
-            point = point.bounds(y.mean - y.sd, y.mean + y.sd);
         }
         match series.iter_mut().find(|series| series.name == family_name(row)) {
             Some(series) => series.points.push(point),
@@ -324,6 +321,12 @@ fn plot_of_file(spec: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
         false => Plot::scatter(title, x, y, series),
     };
     Some(with_levels(plot, &curves, &levels, |row| value(row, &spec.y)))
+}
+
+/// A mean over seeds, with a standard deviation to each side where there are several.
+pub(super) fn bounded(x: f64, y: Spread) -> Point {
+    let point = Point::new(x, y.mean);
+    if y.n > 1 { point.bounds(y.mean - y.sd, y.mean + y.sd) } else { point }
 }
 
 fn value(row: &Row, axis: &file::Axis) -> Option<Spread> {

@@ -122,7 +122,7 @@ impl Sweeps<'_> {
             .families
             .iter()
             .map(|family| {
-                let points = family.rows.iter().filter_map(|(x, row)| Some(bounded(*x, value(row)?)));
+                let points = family.rows.iter().filter_map(|(x, row)| Some(plots::bounded(*x, value(row)?)));
                 Series::of(&family.name, points.collect())
             })
             .filter(|series| !series.points.is_empty())
@@ -250,11 +250,6 @@ impl Sweeps<'_> {
         let over = format!("over {setting}: {} on {label}", family.name);
         Some(plots::bias_bars(&over, bars.collect(), categories, &which))
     }
-}
-
-fn bounded(x: f64, y: Spread) -> Point {
-    let point = Point::new(x, y.mean);
-    if y.n > 1 { point.bounds(y.mean - y.sd, y.mean + y.sd) } else { point }
 }
 
 /// A figure of what was sent; `bytes` are those of both ways.
