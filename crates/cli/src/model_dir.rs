@@ -178,7 +178,7 @@ fn facts(file: &SafeTensors<'_>, items: usize) -> Result<Facts> {
 
 /// Arrays to be written, with their bytes.
 #[derive(Default)]
-struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
+pub(crate) struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
 
 impl Arrays {
     fn of(recommender: &dyn Recommender) -> Self {
@@ -189,7 +189,7 @@ impl Arrays {
         arrays
     }
 
-    fn push(&mut self, name: String, shape: Vec<usize>, data: &TensorData) {
+    pub(crate) fn push(&mut self, name: String, shape: Vec<usize>, data: &TensorData) {
         let (dtype, bytes) = match data {
             TensorData::F32(values) => (Dtype::F32, values.iter().flat_map(|v| v.to_le_bytes()).collect()),
             TensorData::U32(values) => (Dtype::U32, values.iter().flat_map(|v| v.to_le_bytes()).collect()),
@@ -225,7 +225,8 @@ impl Arrays {
         self.push_u32("facts.features", members);
     }
 
-    fn serialise(&self) -> Result<Vec<u8>> {
+    /// The arrays as safetensors.
+    pub(crate) fn serialise(&self) -> Result<Vec<u8>> {
         let views = self.0.iter().map(|(name, dtype, shape, bytes)| {
             TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.clone(), view))
         });

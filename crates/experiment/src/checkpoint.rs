@@ -42,10 +42,9 @@ pub enum Every {
 
 impl Every {
     fn due(self, milestone: &Milestone) -> bool {
-        let after = |epochs: u64| milestone.epoch_over && (milestone.epochs as u64).is_multiple_of(epochs);
         match self {
             _ if milestone.last => true,
-            Every::Epochs(epochs) => after(epochs),
+            Every::Epochs(epochs) => milestone.epoch_over && (milestone.epochs as u64).is_multiple_of(epochs),
             Every::Rounds(rounds) => milestone.rounds.is_multiple_of(rounds),
         }
     }

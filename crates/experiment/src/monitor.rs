@@ -11,12 +11,13 @@ use sottovoce_models::{Flow, Milestone, ModelError, Progress, Summary, Tensor, T
 use std::io::{self, Read, Write};
 
 /// The best epoch so far.
-pub(crate) struct BestEpoch {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BestEpoch<T = Tensor> {
     pub(crate) epoch: usize,
     value: Option<f64>,
     /// Evaluations since.
     since: usize,
-    pub(crate) tensors: Option<Vec<Tensor>>,
+    pub(crate) tensors: Option<Vec<T>>,
 }
 
 /// The state of a training as seen from outside the model.
@@ -100,7 +101,7 @@ impl Monitor<'_> {
 
     /// The state for a checkpoint: a JSON document after its length, then the values of the best model.
     fn state(&self) -> Vec<u8> {
-        let best = self.best.as_ref().map(|best| StoredBest {
+        let best = self.best.as_ref().map(|best| BestEpoch {
             epoch: best.epoch,
             value: best.value,
             since: best.since,
@@ -125,7 +126,7 @@ impl Monitor<'_> {
         self.curve = curve;
         self.best = match best {
             None => None,
-            Some(StoredBest { epoch, value, since, tensors }) => {
+            Some(BestEpoch { epoch, value, since, tensors }) => {
                 let tensors = tensors.map(|all| all.into_iter().map(|header| header.take(&mut rest)).collect());
                 Some(BestEpoch { epoch, value, since, tensors: tensors.transpose()? })
             }
@@ -137,15 +138,7 @@ impl Monitor<'_> {
 #[derive(Serialize, Deserialize)]
 struct StoredMonitor {
     curve: Vec<CurvePoint>,
-    best: Option<StoredBest>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredBest {
-    epoch: usize,
-    value: Option<f64>,
-    since: usize,
-    tensors: Option<Vec<TensorHeader>>,
+    best: Option<BestEpoch<TensorHeader>>,
 }
 
 /// A tensor without its values.

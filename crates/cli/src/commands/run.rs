@@ -46,7 +46,7 @@ fn show_plan(experiment: &Experiment, common: &Common) -> Result<()> {
     let rounds = experiment.classification().map(|task| task.rounds);
     let row = |plan: &RowPlan| json!({"data": plan.data.label(), "row": plan.spec.label, "trials": plan.trials()});
     let rows: Vec<_> = plans.iter().map(row).collect();
-    let mut document = json!({"title": experiment.title, "trials": trials, "rows": rows});
+    let mut document = json!({"title": experiment.about.title, "trials": trials, "rows": rows});
     if let Some(rounds) = rounds {
         document["rounds"] = rounds.into();
     }
@@ -54,7 +54,7 @@ fn show_plan(experiment: &Experiment, common: &Common) -> Result<()> {
         let each = rounds.map_or_else(String::new, |rounds| format!(" of at most {rounds} rounds"));
         let row = |plan: &RowPlan| format!("  {:5} {} on {}\n", plan.trials(), plan.spec.label, plan.data.label());
         let rows: String = plans.iter().map(row).collect();
-        format!("{}: at most {trials} trials{each}\n{rows}", experiment.title)
+        format!("{}: at most {trials} trials{each}\n{rows}", experiment.about.title)
     })
 }
 

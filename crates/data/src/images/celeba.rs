@@ -4,6 +4,7 @@
 //! a folder (`img_align_celeba`) holds the images. After the thesis (sec. 5.5.2) a random share of the images is kept,
 //! people with few are left out, and the others are a client each.
 
+use super::consecutive;
 use super::decode::decode;
 use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
@@ -86,12 +87,7 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA, seed: u64) -> Result<Faces> {
     let (labels, sharp) = order.iter().map(|&place| (u8::from(listed[place].positive), listed[place].sharp)).unzip();
     let shape = [wanted.channels, wanted.side, wanted.side];
     let images = Images::new(shape, 2, values.concat(), labels)?.with_sharpness(sharp)?;
-    let mut next = 0;
-    let numbered = people.iter().map(|own| {
-        next += own.len() as u32;
-        (next - own.len() as u32..next).collect()
-    });
-    Ok(Faces { people: numbered.collect(), images })
+    Ok(Faces { people: consecutive(people.iter().map(Vec::len)), images })
 }
 
 fn text_of(folder: &Path, name: &str) -> Result<(PathBuf, String)> {

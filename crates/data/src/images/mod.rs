@@ -34,6 +34,12 @@ impl Faces {
     }
 }
 
+/// Consecutive numbers for each person, as many as they have images.
+fn consecutive(counts: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
+    let mut next = 0..;
+    counts.map(|count| next.by_ref().take(count).collect()).collect()
+}
+
 /// A hash of images, labels and sharpness.
 pub fn image_fingerprint(images: &Images) -> String {
     let mut hasher = blake3::Hasher::new();

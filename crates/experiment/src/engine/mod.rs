@@ -126,7 +126,7 @@ pub enum RunError {
 /// If the run folder, a data set or a trial cannot be used, or the run was interrupted. What was finished is kept.
 pub fn run(experiment: &Experiment, trials: &dyn Trials, options: &Options<'_>) -> Result<Results, RunError> {
     let fingerprint = plan::fingerprint(experiment);
-    let mut journal = Journal::open(options.folder, &experiment.title, &fingerprint, options.existing)?;
+    let mut journal = Journal::open(options.folder, &experiment.about.title, &fingerprint, options.existing)?;
     let cards = describe(experiment, trials, &mut journal, options)?;
     let rows = RowPlan::all(experiment).into_iter().map(|plan| {
         let row = plan.spec.label.clone();

@@ -33,12 +33,8 @@ pub const FIRST_SEED: u64 = 42;
 pub struct Experiment {
     /// The file, as the caller named it.
     pub file: String,
-    /// The headline of the report.
-    pub title: String,
-    /// What the experiment is to find out.
-    pub question: Option<String>,
-    /// Remarks for the reader of the report.
-    pub notes: Option<String>,
+    /// What it is about.
+    pub about: About,
     /// Every final training is done once with each.
     pub seeds: Vec<u64>,
     /// The data sets, in the order of the file.
@@ -55,6 +51,17 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// Old names in the file, and what they are called now.
     pub warnings: Vec<String>,
+}
+
+/// What an experiment is about, for the reader of the report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct About {
+    /// The headline.
+    pub title: String,
+    /// What the experiment is to find out.
+    pub question: Option<String>,
+    /// Remarks.
+    pub notes: Option<String>,
 }
 
 /// A data set.

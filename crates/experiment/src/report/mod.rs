@@ -30,10 +30,10 @@ pub fn compose(experiment: &Experiment, text: &str, results: &Results, provenanc
         Some(task) => classifier::report(task, results),
         None => recommenders(experiment, results),
     };
-    if let Some(question) = &results.question {
+    if let Some(question) = &results.about.question {
         report = report.sentence(format!("The question was: {question}"));
     }
-    if let Some(notes) = &results.notes {
+    if let Some(notes) = &results.about.notes {
         report = report.section(Section::new("Notes").text(notes.clone()));
     }
     let cards = results.data.iter().map(|data| data.card.card.clone());
@@ -60,7 +60,7 @@ pub fn headline(report: &Report) -> Option<&Table> {
 fn recommenders(experiment: &Experiment, results: &Results) -> Report {
     let (shown, which) = sweep::condensed(experiment, results, sweep::MOST_ROWS);
     let differences: Vec<Differences> = shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
-    let mut report = Report::new(&results.title).subtitle("experiment");
+    let mut report = Report::new(&results.about.title).subtitle("experiment");
     for ((data, all), differences) in shown.data.iter().zip(&results.data).zip(&differences) {
         let sentences = [
             disclosure::summary(experiment, data),
