@@ -1,6 +1,6 @@
 //! Data sets as the arguments of several commands ask for them.
 
-use crate::args::{Common, Preparing, Source};
+use crate::args::{CleaningArgs, Common, Preparing, Source};
 use crate::output;
 use anyhow::Result;
 use sottovoce_data::{Cleaning, CleaningReport, Dataset, LoadOptions, LoadReport, SkippedLines};
@@ -23,8 +23,8 @@ pub(crate) fn from_arguments(source: &str, how: &Preparing, common: &Common) -> 
 }
 
 /// Reads and cleans a data set, and notes what was left out.
-pub(crate) fn read(source: &Source, common: &Common) -> Result<Dataset> {
-    load(&source.data, &source.reading.options(common), &source.cleaning.cleaning(), common)
+pub(crate) fn read(source: &Source, cleaning: &CleaningArgs, common: &Common) -> Result<Dataset> {
+    load(&source.data, &source.reading.options(common), &cleaning.cleaning(), common)
 }
 
 /// The same with options of the data crate.

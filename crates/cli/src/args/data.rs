@@ -31,6 +31,8 @@ pub(crate) enum Data {
         /// File to write
         #[arg(value_name = "OUT")]
         out: PathBuf,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
     },
     /// Generate a synthetic town: check-ins, places, knowledge graph, pages, page views, residents
     #[command(after_help = "Example:\n  sottovoce data synth town:users=100000:seed=3 --out town")]
@@ -53,6 +55,8 @@ pub(crate) enum Data {
         /// File to write [default: standard output]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
     },
     /// Split a data set into training, validation and test parts
     #[command(after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
@@ -60,6 +64,8 @@ pub(crate) enum Data {
     Split {
         #[command(flatten)]
         source: Source,
+        #[command(flatten)]
+        cleaning: CleaningArgs,
         #[command(flatten)]
         split: SplitArgs,
         /// Folder to write
@@ -88,8 +94,6 @@ pub(crate) struct Source {
     pub(crate) data: String,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    #[command(flatten)]
-    pub(crate) cleaning: CleaningArgs,
 }
 
 /// How a data set is read and cleaned.

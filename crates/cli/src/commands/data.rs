@@ -3,7 +3,7 @@
 mod histories;
 mod images;
 
-use crate::args::{Common, Data, FileKind, Loading, Source, SplitArgs};
+use crate::args::{CleaningArgs, Common, Data, FileKind, Loading, Source, SplitArgs};
 use crate::folder;
 use crate::output::{self, Usage, grouped, usage};
 use crate::prepared::{load, read};
@@ -23,16 +23,18 @@ use std::path::Path;
 pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
     match args {
         Data::Describe { data, loading } => show(data, loading, common),
-        Data::Convert { source, out } => convert(source, out, common),
+        Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
         Data::Synth { town, out } => generate(town, out, common),
-        Data::History { source, user, out } => history(source, user, out.as_deref(), common),
-        Data::Split { source, split, out, to } => split_into_parts(source, *split, out, *to, common),
+        Data::History { source, user, out, cleaning } => history(source, user, out.as_deref(), cleaning, common),
+        Data::Split { source, cleaning, split, out, to } => {
+            split_into_parts((source, cleaning), *split, out, *to, common)
+        }
     }
 }
 
 /// Writes one user's items, earliest first.
-fn history(source: &Source, user: &str, out: Option<&Path>, common: &Common) -> Result<()> {
-    let dataset = read(source, common)?;
+fn history(source: &Source, user: &str, out: Option<&Path>, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+    let dataset = read(source, cleaning, common)?;
     let all = &dataset.interactions;
     let Some(number) = all.users.iter().position(|id| id == user) else {
         let some: Vec<&str> = all.users.iter().take(3).collect();
@@ -145,10 +147,10 @@ fn page(d: &Description) -> String {
     text
 }
 
-fn convert(source: &Source, out: &Path, common: &Common) -> Result<()> {
+fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
     let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.ends_with(".histories") {
-        return histories::convert(source, out, common);
+        return histories::convert(source, out, cleaning, common);
     }
     let write: fn(&_, &Path) -> _ = match name.trim_end_matches(".gz").trim_end_matches(".zst") {
         plain if plain.ends_with(".tsv") => write_tsv,
@@ -160,7 +162,7 @@ fn convert(source: &Source, out: &Path, common: &Common) -> Result<()> {
             ));
         }
     };
-    let dataset = load(&source.data, &source.reading.options(common), &source.cleaning.as_is(), common)?;
+    let dataset = load(&source.data, &source.reading.options(common), &cleaning.as_is(), common)?;
     write(&dataset.interactions, out)?;
     let rows = dataset.interactions.len();
     output::answer(common, &json!({"file": out, "interactions": rows}), || {
@@ -195,8 +197,14 @@ fn generate(town: &str, out: &Path, common: &Common) -> Result<()> {
     })
 }
 
-fn split_into_parts(source: &Source, how: SplitArgs, out: &Path, to: FileKind, common: &Common) -> Result<()> {
-    let dataset = read(source, common)?;
+fn split_into_parts(
+    (source, cleaning): (&Source, &CleaningArgs),
+    how: SplitArgs,
+    out: &Path,
+    to: FileKind,
+    common: &Common,
+) -> Result<()> {
+    let dataset = read(source, cleaning, common)?;
     let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let SplitArgs { validation, relevant, .. } = how;
     let splitting = SplitConfig { test: chosen, validation, relevant, seed: common.seed };

@@ -1,6 +1,6 @@
 //! `data convert` to a history file.
 
-use crate::args::{Common, Source};
+use crate::args::{CleaningArgs, Common, Source};
 use crate::output::{self, Usage, grouped, usage};
 use crate::prepared::read;
 use crate::progress::Bar;
@@ -18,14 +18,14 @@ struct Written {
     interactions: u64,
 }
 
-pub(super) fn convert(source: &Source, out: &Path, common: &Common) -> Result<()> {
-    if source.cleaning.keep_repeats {
+pub(super) fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
+    if cleaning.keep_repeats {
         return usage("a history file has each item once: --keep-repeats does not apply");
     }
-    let written = if source.data.starts_with(PREFIX) && source.cleaning.is_default() {
+    let written = if source.data.starts_with(PREFIX) && cleaning.is_default() {
         from_town(&source.data, out, common)?
     } else {
-        from_dataset(source, out, common)?
+        from_dataset(source, out, cleaning, common)?
     };
     let Written { users, items, interactions } = written;
     let facts = json!({"file": out, "users": users, "items": items, "interactions": interactions});
@@ -76,8 +76,8 @@ fn histories_of(town: &Town, residents: Range<usize>) -> (Vec<u32>, Vec<usize>) 
     (all, lengths)
 }
 
-fn from_dataset(source: &Source, out: &Path, common: &Common) -> Result<Written> {
-    let dataset = read(source, common)?;
+fn from_dataset(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<Written> {
+    let dataset = read(source, cleaning, common)?;
     let all = &dataset.interactions;
     let (users, items) = (all.users.len(), all.catalog.len());
     let mut pairs: Vec<(u32, u32)> = all.user.iter().copied().zip(all.item.iter().copied()).collect();
