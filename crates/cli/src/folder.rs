@@ -1,6 +1,6 @@
 //! Output folders and files that are written atomically.
 
-use crate::output::Usage;
+use crate::output::usage;
 use anyhow::{Context, Result};
 use std::fs;
 use std::io::Write;
@@ -33,6 +33,16 @@ pub(crate) fn write_whole(target: &Path, fill: impl FnOnce(&Path) -> Result<()>)
     fs::rename(&inside, target).with_context(|| format!("replacing {}", target.display()))
 }
 
+/// Reads a text file.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+}
+
+/// Writes a file.
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+}
+
 /// Writes a file atomically.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -54,8 +64,7 @@ fn check_target(target: &Path) -> Result<()> {
     if ours || entries.next().is_none() {
         return Ok(());
     }
-    let message = format!("{} exists and was not written by sottovoce: choose another --out", target.display());
-    Err(Usage(message).into())
+    usage(format!("{} exists and was not written by sottovoce: choose another --out", target.display()))
 }
 
 #[cfg(test)]

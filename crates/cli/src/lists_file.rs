@@ -45,7 +45,7 @@ pub(crate) fn read(path: &Path) -> Result<(Vec<Recommended>, RankedBy)> {
 
 fn parse(source: impl BufRead) -> Result<(Vec<Recommended>, RankedBy)> {
     let mut lists = Vec::new();
-    let mut layout = None;
+    let mut layout: Option<Layout> = None;
     for (number, line) in source.split(b'\n').enumerate() {
         let line = line.with_context(|| format!("line {}", number + 1))?;
         let line = String::from_utf8(line).with_context(|| format!("line {}: not UTF-8", number + 1))?;
@@ -53,15 +53,11 @@ fn parse(source: impl BufRead) -> Result<(Vec<Recommended>, RankedBy)> {
         if line.trim().is_empty() {
             continue;
         }
-        let Some(layout) = &layout else {
-            let (found, is_header) = Layout::of(line);
-            if !is_header {
-                lists.push(found.read(line, 0).with_context(|| format!("line {}", number + 1))?);
-            }
-            layout = Some(found);
-            continue;
-        };
-        lists.push(layout.read(line, lists.len()).with_context(|| format!("line {}", number + 1))?);
+        let is_first = layout.is_none();
+        let layout = layout.get_or_insert_with(|| Layout::of(line));
+        if !(is_first && layout.header) {
+            lists.push(layout.read(line, lists.len()).with_context(|| format!("line {}", number + 1))?);
+        }
     }
     match layout {
         Some(layout) if !lists.is_empty() => Ok((lists, layout.ranked_by)),
@@ -71,6 +67,8 @@ fn parse(source: impl BufRead) -> Result<(Vec<Recommended>, RankedBy)> {
 
 /// Which column is what.
 struct Layout {
+    /// Whether the first line is a header.
+    header: bool,
     separator: Option<char>,
     user: usize,
     item: usize,
@@ -80,7 +78,7 @@ struct Layout {
 
 impl Layout {
     /// From the first line, which may be a header.
-    fn of(line: &str) -> (Self, bool) {
+    fn of(line: &str) -> Self {
         let separator = ['\t', ',', ';'].into_iter().find(|&separator| line.contains(separator));
         let fields = split(line, separator);
         let named = |names: &[&str]| {
@@ -93,10 +91,10 @@ impl Layout {
             let rank = named(&["rank"]).map(|order| (order, RankedBy::Rank));
             let score = named(&["score", "rating", "prediction"]).map(|order| (order, RankedBy::Score));
             let (order, ranked_by) = rank.or(score).unwrap_or((0, RankedBy::LineOrder));
-            return (Self { separator, user, item, order, ranked_by }, true);
+            return Self { header: true, separator, user, item, order, ranked_by };
         }
         let ranked_by = if fields.len() > 2 { RankedBy::Score } else { RankedBy::LineOrder };
-        (Self { separator, user: 0, item: 1, order: 2, ranked_by }, false)
+        Self { header: false, separator, user: 0, item: 1, order: 2, ranked_by }
     }
 
     fn read(&self, line: &str, number: usize) -> Result<Recommended> {

@@ -5,7 +5,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Catalog, Facts, Histories, Names};
 use sottovoce_federation::registry;
-use sottovoce_models::settings::Value;
+use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{Recommender, Tensor, TensorData};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,17 +39,11 @@ pub(crate) struct Stored {
 
 impl About {
     /// Metadata of a model trained by this version.
-    pub(crate) fn new(
-        model: &str,
-        settings: BTreeMap<String, Value>,
-        seed: u64,
-        data: &str,
-        fingerprint: &str,
-    ) -> Self {
+    pub(crate) fn new(model: &str, settings: &Settings, seed: u64, data: &str, fingerprint: &str) -> Self {
         Self {
             layout: LAYOUT,
             model: model.to_owned(),
-            settings,
+            settings: settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect(),
             seed,
             data: data.to_owned(),
             fingerprint: fingerprint.to_owned(),
@@ -88,10 +82,8 @@ pub(crate) fn write_nameless(folder: &Path, about: &About, recommender: &dyn Rec
 }
 
 fn write_files(folder: &Path, about: &About, arrays: &Arrays) -> Result<()> {
-    let path = folder.join(TENSORS);
-    std::fs::write(&path, arrays.serialise()?).with_context(|| format!("writing {}", path.display()))?;
-    let path = folder.join(ABOUT);
-    std::fs::write(&path, serde_json::to_vec_pretty(about)?).with_context(|| format!("writing {}", path.display()))
+    crate::folder::write(&folder.join(TENSORS), arrays.serialise()?)?;
+    crate::folder::write(&folder.join(ABOUT), serde_json::to_vec_pretty(about)?)
 }
 
 /// Reads a model that [`write()`] wrote.
@@ -186,7 +178,7 @@ fn facts(file: &SafeTensors<'_>, items: usize) -> Result<Facts> {
 
 /// Arrays to be written, with their bytes.
 #[derive(Default)]
-struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
+pub(crate) struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
 
 impl Arrays {
     fn of(recommender: &dyn Recommender) -> Self {
@@ -197,7 +189,7 @@ impl Arrays {
         arrays
     }
 
-    fn push(&mut self, name: String, shape: Vec<usize>, data: &TensorData) {
+    pub(crate) fn push(&mut self, name: String, shape: Vec<usize>, data: &TensorData) {
         let (dtype, bytes) = match data {
             TensorData::F32(values) => (Dtype::F32, values.iter().flat_map(|v| v.to_le_bytes()).collect()),
             TensorData::U32(values) => (Dtype::U32, values.iter().flat_map(|v| v.to_le_bytes()).collect()),
@@ -233,7 +225,8 @@ impl Arrays {
         self.push_u32("facts.features", members);
     }
 
-    fn serialise(&self) -> Result<Vec<u8>> {
+    /// The arrays as safetensors.
+    pub(crate) fn serialise(&self) -> Result<Vec<u8>> {
         let views = self.0.iter().map(|(name, dtype, shape, bytes)| {
             TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.clone(), view))
         });

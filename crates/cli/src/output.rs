@@ -1,24 +1,18 @@
 //! Output of the program: text for people, JSON for machines, exit codes for scripts.
 
+use crate::args::Common;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_evaluate::report::Table;
 use sottovoce_experiment::ReadError;
 use sottovoce_models::ModelError;
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use thiserror::Error;
 
 /// A usage error: exit code 2, where a failure is 1.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// Fails with a [`Usage`] error.
 pub(crate) fn usage<T>(message: impl Into<String>) -> Result<T> {
@@ -58,6 +52,11 @@ pub(crate) fn print_line(text: &str) -> Result<()> {
 /// Writes a value as one JSON document.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print_line(&serde_json::to_string_pretty(value).context("writing JSON")?)
+}
+
+/// Prints the result of a command: as JSON if that is asked for, otherwise as text.
+pub(crate) fn answer(common: &Common, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+    if common.json { print_json(document) } else { print(&text()) }
 }
 
 /// Prints a note to standard error.

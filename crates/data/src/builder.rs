@@ -144,7 +144,7 @@ impl DatasetBuilder {
         if !self.skip_bad {
             return Err(DataError::BadLine(Box::new(bad)));
         }
-        self.report.skip(&bad);
+        self.report.bad.add(&bad);
         Ok(())
     }
 

@@ -3,27 +3,18 @@
 use crate::interactions::{Interactions, group};
 use serde::Serialize;
 
-/// What happens to repeated (user, item) pairs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Repeats {
-    /// The earliest interaction stays (by time, then input order): for top-N models.
-    #[default]
-    Once,
-    /// All stay: for sequences.
-    Keep,
-}
-
-/// How to clean. The steps are taken in the order of the fields.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// How to clean. The steps: threshold, repeated pairs, k-core, minimum number of interactions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Cleaning {
-    /// Keep interactions with at least this rating; without ratings in the set, all are kept.
-    pub threshold: Option<f32>,
-    /// What happens to repeated pairs.
-    pub repeats: Repeats,
+    /// Keep users with at least this many interactions. ("More than 20" is 21.)
+    pub min_interactions: Option<usize>,
     /// Keep the largest part in which every user and every item has at least this many interactions.
     pub k_core: Option<usize>,
-    /// Then keep users with at least this many interactions. ("More than 20" is 21.)
-    pub min_interactions: Option<usize>,
+    /// Keep interactions with at least this rating; without ratings in the set, all are kept.
+    pub threshold: Option<f32>,
+    /// Whether all interactions of a repeated (user, item) pair stay, for sequences; otherwise the earliest does (by
+    /// time, then input order), for top-N models.
+    pub keep_repeats: bool,
 }
 
 /// How much each step removed.
@@ -79,7 +70,7 @@ pub fn clean(interactions: Interactions, how: &Cleaning) -> (Interactions, Clean
         report.threshold_without_ratings = interactions.rating.is_empty();
         report.below_threshold = drop_below(&interactions, threshold, &mut keep);
     }
-    if how.repeats == Repeats::Once {
+    if !how.keep_repeats {
         report.repeated = drop_repeats(&interactions, &mut keep);
     }
     if let Some(k) = how.k_core {

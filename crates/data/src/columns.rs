@@ -14,24 +14,23 @@ pub enum Column {
 }
 
 /// The columns to be read. As text: `user=0,item=2,time=3` or `user=uid,item=song,rating=plays`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Columns {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns<C = Column> {
     /// Who.
-    pub user: Column,
+    pub user: C,
     /// What.
-    pub item: Column,
+    pub item: C,
     /// How much they liked it.
-    pub rating: Option<Column>,
+    pub rating: Option<C>,
     /// When.
-    pub time: Option<Column>,
+    pub time: Option<C>,
 }
 
 impl Columns {
     /// Whether any column is given by name, so that there must be a header.
     pub(crate) fn by_name(&self) -> bool {
-        let named = |column: &Column| matches!(column, Column::Named(_));
-        let optional = |column: &Option<Column>| column.as_ref().is_some_and(named);
-        named(&self.user) || named(&self.item) || optional(&self.rating) || optional(&self.time)
+        let all = [Some(&self.user), Some(&self.item), self.rating.as_ref(), self.time.as_ref()];
+        all.into_iter().flatten().any(|column| matches!(column, Column::Named(_)))
     }
 }
 
@@ -127,13 +126,7 @@ pub(crate) fn is_header(fields: &[String]) -> bool {
 }
 
 /// The indices of the columns of interactions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ColumnIndices {
-    pub(crate) user: usize,
-    pub(crate) item: usize,
-    pub(crate) rating: Option<usize>,
-    pub(crate) time: Option<usize>,
-}
+pub(crate) type ColumnIndices = Columns<usize>;
 
 impl ColumnIndices {
     /// The columns that were asked for, in rows of `width` fields; the header may be empty.

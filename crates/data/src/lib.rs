@@ -46,7 +46,7 @@ mod time_unit;
 pub mod town;
 mod write;
 
-pub use clean::{Cleaning, CleaningReport, Repeats, clean};
+pub use clean::{Cleaning, CleaningReport, clean};
 pub use columns::{Column, Columns};
 pub use date::format_date;
 pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};
@@ -59,7 +59,7 @@ pub use graph::{
 };
 pub use interactions::{Dataset, Interactions, canonical_order};
 pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};
-pub use load_report::LoadReport;
+pub use load_report::{LoadReport, SkippedLines};
 pub use public_datasets::{PUBLIC_DATASETS, PublicDataset, public_dataset};
 pub use split::{DataSplit, Split, SplitConfig, split, split_with};
 pub use write::{write_parquet, write_split, write_tsv};

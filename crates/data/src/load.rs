@@ -51,7 +51,7 @@ pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset> {
     if path.exists() {
         return load_path(path, options);
     }
-    let folder = options.data_dir.clone().or_else(|| std::env::var_os(DATA_DIR).map(PathBuf::from));
+    let folder = data_folder(options.data_dir.as_deref());
     match &folder {
         Some(folder) if public_datasets::is_bare(source) && folder.join(source).exists() => {
             let mut set = load_path(&folder.join(source), options)?;
@@ -60,6 +60,11 @@ pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset> {
         }
         _ => Err(public_datasets::not_found(source, folder.as_deref())),
     }
+}
+
+/// The folder of data sets: the one given, or the one that [`DATA_DIR`] names.
+pub(crate) fn data_folder(given: Option<&Path>) -> Option<PathBuf> {
+    given.map(Path::to_path_buf).or_else(|| std::env::var_os(DATA_DIR).map(PathBuf::from))
 }
 
 /// Loads from bytes in memory instead of files: one is a file, several are a folder.
@@ -192,7 +197,7 @@ fn read_main(files: &Files<'_>, name: &str, options: &LoadOptions, builder: &mut
         }
     }
     if builder.len() == before {
-        let (lines, skipped) = (builder.report.lines, builder.report.skipped);
+        let (lines, skipped) = (builder.report.lines, builder.report.bad.skipped);
         return Err(DataError::NoRows(label, lines, skipped));
     }
     Ok(format)

@@ -14,10 +14,9 @@ pub struct LoadReport {
     pub blank: u64,
     /// Comment lines at the top of the files.
     pub comments: u64,
-    /// Bad lines that were skipped on request.
-    pub skipped: u64,
-    /// The first bad lines, as messages.
-    pub examples: Vec<String>,
+    /// Bad lines.
+    #[serde(flatten)]
+    pub bad: SkippedLines,
     /// Fields that were not UTF-8 and were read as Latin-1.
     pub latin1: u64,
     /// Items with metadata but without interactions.
@@ -29,8 +28,17 @@ pub struct LoadReport {
 /// How many bad lines are reported in full.
 const EXAMPLES: usize = 5;
 
-impl LoadReport {
-    pub(crate) fn skip(&mut self, bad: &BadLine) {
+/// Bad lines that were skipped on request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SkippedLines {
+    /// How many there are.
+    pub skipped: u64,
+    /// The first of them, as messages.
+    pub examples: Vec<String>,
+}
+
+impl SkippedLines {
+    pub(crate) fn add(&mut self, bad: &BadLine) {
         self.skipped += 1;
         if self.examples.len() < EXAMPLES {
             self.examples.push(bad.to_string());

@@ -40,7 +40,7 @@ fn every_example_loads_as_its_format_with_its_counts() {
         let name = &seed.case.files[0].0;
         assert_eq!(set.format, seed.format, "{name}");
         assert_eq!((all.users.len(), all.catalog.len(), all.len()), seed.counts, "{name}");
-        assert_eq!(set.report.skipped, 0);
+        assert_eq!(set.report.bad.skipped, 0);
     }
 }
 
@@ -146,8 +146,8 @@ fn bad_lines_are_skipped_and_counted_on_request() {
     let options = LoadOptions { skip_bad: true, ..LoadOptions::default() };
     let rows = "1\t2\t5\n".to_owned() + &"1\t3\tx\n".repeat(8) + "4\t5\t-2.5\n";
     let set = load_bytes("c", &[("x.tsv", rows.as_bytes())], &options).unwrap();
-    assert_eq!((set.report.skipped, set.report.examples.len(), set.interactions.len()), (8, 5, 2));
-    assert!(set.report.examples[0].contains("line 2"), "{:?}", set.report);
+    assert_eq!((set.report.bad.skipped, set.report.bad.examples.len(), set.interactions.len()), (8, 5, 2));
+    assert!(set.report.bad.examples[0].contains("line 2"), "{:?}", set.report);
     assert_eq!(set.interactions.rating, [5.0, -2.5]);
     let error = load_bytes("c", &[("x.tsv", b"user\titem\trating\n1\t2\tx\n")], &options).unwrap_err().to_string();
     assert!(error.contains("no interactions") && error.contains("1 bad ones"), "{error}");

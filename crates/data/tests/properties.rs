@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
-    Cleaning, Format, Interactions, LoadOptions, Repeats, Split, clean, describe_interactions, fingerprint, load,
-    load_bytes, split, write_parquet, write_split, write_tsv,
+    Cleaning, Format, Interactions, LoadOptions, Split, clean, describe_interactions, fingerprint, load, load_bytes,
+    split, write_parquet, write_split, write_tsv,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ proptest! {
     #[test]
     fn cleaning_agrees_with_its_definition(rows in rows(), k in 1usize..5, least in 1usize..7) {
         let all = interactions(&rows);
-        let keep = Cleaning { repeats: Repeats::Keep, ..Cleaning::default() };
+        let keep = Cleaning { keep_repeats: true, ..Cleaning::default() };
         let above: Vec<_> = plain(&all).into_iter().filter(|row| row.2 >= 3.0).collect();
         let (left, report) = clean(all.clone(), &Cleaning { threshold: Some(3.0), ..keep.clone() });
         prop_assert_eq!(plain(&left), above);
@@ -159,7 +159,7 @@ proptest! {
         if raw.rating.len() != raw.user.len() {
             raw.rating.clear();
         }
-        let (all, _) = clean(raw, &Cleaning { repeats: Repeats::Keep, ..Cleaning::default() });
+        let (all, _) = clean(raw, &Cleaning { keep_repeats: true, ..Cleaning::default() });
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("rows.{ending}"));
         if ending == "parquet" { write_parquet(&all, &path).unwrap() } else { write_tsv(&all, &path).unwrap() }

@@ -1,6 +1,6 @@
 //! The synthetic town: is it the same every time, well formed, and like real data?
 
-use sottovoce_core::Names;
+use sottovoce_core::{Histories, Names};
 use sottovoce_data::town::taxonomy::{LEAVES, TOPICS, topic_name};
 use sottovoce_data::town::{CheckIn, FEWEST, READING_DAYS, START, Town, TownError};
 use std::collections::HashSet;
@@ -14,6 +14,12 @@ fn checkins(town: &Town, user: usize) -> Vec<CheckIn> {
     let mut visits = Vec::new();
     town.checkins(user, &mut visits);
     visits
+}
+
+/// Everyone's history with timestamps.
+fn histories(town: &Town) -> Histories {
+    let all = town.collect();
+    Histories::from_columns(all.offsets, all.place, Vec::new(), all.time, town.places().len()).unwrap()
 }
 
 fn all_bytes(folder: &std::path::Path) -> Vec<u8> {
@@ -46,7 +52,7 @@ fn threads_make_no_difference() {
 #[test]
 fn a_resident_is_the_same_alone_in_a_crowd_and_in_another_crowd() {
     let (small, large) = (town("synth:town:users=1000"), town("synth:town:users=9000"));
-    let all = small.histories();
+    let all = histories(&small);
     for user in [0, 17, 999] {
         let alone = checkins(&large, user);
         assert_eq!(alone, checkins(&small, user));
@@ -69,7 +75,7 @@ fn seeds_make_different_towns() {
 #[test]
 fn checkins_are_in_order_in_time_and_in_open_places() {
     let town = town("synth:town:users=400:seed=5");
-    assert_eq!(town.end() - town.start(), 730 * 86_400);
+    assert_eq!(town.end() - START, 730 * 86_400);
     for user in 0..town.users() {
         let visits = checkins(&town, user);
         assert!(visits.len() >= FEWEST);
@@ -146,7 +152,7 @@ fn streaming_stops_at_the_first_error() {
 
 #[test]
 fn popularity_and_history_lengths_look_like_real_data() {
-    let histories = town("synth:town:users=2000").histories();
+    let histories = histories(&town("synth:town:users=2000"));
     let mut popularity = histories.popularity();
     popularity.sort_unstable_by(|a, b| b.cmp(a));
     let slope = log_slope(&popularity[9..500]);
@@ -183,9 +189,9 @@ fn log_slope(counts: &[u32]) -> f64 {
 /// How often someone visited each category between two moments of the period (0 to 1).
 fn visited_categories(town: &Town, user: usize, from: f64, until: f64) -> [f64; LEAVES] {
     let mut counts = [0.0; LEAVES];
-    let length = (town.end() - town.start()) as f64;
+    let length = (town.end() - START) as f64;
     for visit in checkins(town, user) {
-        let moment = (visit.time - town.start()) as f64 / length;
+        let moment = (visit.time - START) as f64 / length;
         if (from..until).contains(&moment) {
             counts[town.places()[visit.place as usize].category as usize] += 1.0;
         }

@@ -41,6 +41,6 @@ mod top_k;
 pub use evaluate::{Evaluation, evaluate, evaluate_lists};
 pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol};
 pub use lists::{Order, RankedLists, RankedListsBuilder, RankedListsError};
-pub use metric::{Better, Metric, Metrics};
+pub use metric::{Metric, Metrics};
 pub use per_user::PerUser;
-pub use quantiles::quantile_groups;
+pub use quantiles::{quantile, quantile_groups};

@@ -1,7 +1,7 @@
 //! Metrics: their names and their values at one cutoff.
 
-use crate::report::lenient::number;
-use serde::{Deserialize, Serialize};
+use crate::report::Direction;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use thiserror::Error;
 
@@ -56,6 +56,11 @@ pub struct Metrics {
     pub pop_rsp: Option<f64>,
     /// By category, (B_R - B_T) / B_T: how much more (or less) it is recommended than it was chosen.
     pub bias_disparity: BTreeMap<String, Option<f64>>,
+}
+
+/// A number in JSON, where `null` is NaN.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 impl Metrics {
@@ -138,15 +143,6 @@ metrics! {
     PopRsp "pop_rsp",
 }
 
-/// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
-
 /// There is no metric of this name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("there is no metric `{name}`; metrics are: {}", Metric::ALL.map(Metric::name).join(" "))]
@@ -161,10 +157,10 @@ impl Metric {
         [Metric::Precision, Metric::Recall, Metric::Ndcg, Metric::HitRate, Metric::Map, Metric::Mrr, Metric::Auc];
 
     /// Which way it improves. Of the long tail and of evenness, more counts as better.
-    pub const fn better(self) -> Better {
+    pub const fn direction(self) -> Direction {
         match self {
-            Metric::PopReo | Metric::PopRsp => Better::Lower,
-            _ => Better::Higher,
+            Metric::PopReo | Metric::PopRsp => Direction::LowerBetter,
+            _ => Direction::HigherBetter,
         }
     }
 }

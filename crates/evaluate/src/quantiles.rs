@@ -1,7 +1,7 @@
 //! Quantiles, and groups of values by them.
 
 /// The value below which a share of the sorted values lies, interpolated linearly; NaN without values.
-pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = share * last as f64;
     let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);

@@ -5,16 +5,14 @@
 //! of everything before it. A new state is written to another file, synced and renamed; so there is always a complete
 //! one, or none yet.
 
-use crate::journal;
+use crate::journal::{self, FolderError};
 use serde::{Deserialize, Serialize};
 use sottovoce_models::Milestone;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use thiserror::Error;
 
 const NAME: &str = "train.checkpoint";
 const LOCK: &str = "train.lock";
@@ -33,17 +31,6 @@ pub fn contents(path: &Path) -> String {
     fs::read(path).map_or_else(|error| error.to_string(), |bytes| blake3::hash(&bytes).to_hex()[..16].to_owned())
 }
 
-/// Why a checkpoint cannot be used: the file, what is wrong, and what helps.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub struct CheckpointError(String);
-
-impl CheckpointError {
-    pub(crate) fn io(path: &Path, reason: impl Display) -> Self {
-        Self(format!("{}: {reason}", path.display()))
-    }
-}
-
 /// How often a checkpoint is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
@@ -55,10 +42,9 @@ pub enum Every {
 
 impl Every {
     fn due(self, milestone: &Milestone) -> bool {
-        let after = |epochs: u64| milestone.epoch_over && (milestone.epochs as u64).is_multiple_of(epochs);
         match self {
             _ if milestone.last => true,
-            Every::Epochs(epochs) => after(epochs),
+            Every::Epochs(epochs) => milestone.epoch_over && (milestone.epochs as u64).is_multiple_of(epochs),
             Every::Rounds(rounds) => milestone.rounds.is_multiple_of(rounds),
         }
     }
@@ -122,18 +108,18 @@ impl Store {
     ///
     /// # Errors
     /// If another process has locked the folder, or the checkpoint cannot be used.
-    pub fn open(folder: &Path, identity: Identity, every: Every, begin: Begin) -> Result<Self, CheckpointError> {
-        fs::create_dir_all(folder).map_err(|reason| CheckpointError::io(folder, reason))?;
+    pub fn open(folder: &Path, identity: Identity, every: Every, begin: Begin) -> Result<Self, FolderError> {
+        fs::create_dir_all(folder).map_err(|reason| FolderError::io(folder, reason))?;
         let lock_path = folder.join(LOCK);
-        let lock = journal::lock(&lock_path).map_err(|reason| CheckpointError::io(&lock_path, reason))?;
-        let busy = || CheckpointError::io(&lock_path, "another process writes its checkpoints here");
+        let lock = journal::lock(&lock_path).map_err(|reason| FolderError::io(&lock_path, reason))?;
+        let busy = || FolderError::io(&lock_path, "another process writes its checkpoints here");
         let lock = lock.ok_or_else(busy)?;
         let path = folder.join(NAME);
         let found = match begin {
             Begin::Fresh => None,
             Begin::Resume if !path.exists() => None,
             Begin::MustResume if !path.exists() => {
-                return Err(CheckpointError(format!("there is no checkpoint {} to resume from", path.display())));
+                return Err(FolderError(format!("there is no checkpoint {} to resume from", path.display())));
             }
             _ => Some(read(&path, &identity)?),
         };
@@ -164,7 +150,7 @@ impl Store {
         milestone: &Milestone,
         watch: &[u8],
         model: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), CheckpointError> {
+    ) -> Result<(), FolderError> {
         let header = Header { identity: self.identity.clone(), epochs: milestone.epochs, rounds: milestone.rounds };
         let written = journal::replace_file(&self.path, |file| {
             let header = serde_json::to_vec(&header)?;
@@ -180,7 +166,7 @@ impl Store {
             inner.write_all(hasher.finalize().as_bytes())?;
             inner.flush()
         });
-        written.map_err(|reason| CheckpointError::io(&self.path, reason))
+        written.map_err(|reason| FolderError::io(&self.path, reason))
     }
 }
 
@@ -203,9 +189,9 @@ impl<W: Write> Write for Hashing<W> {
 }
 
 /// Reads and verifies a checkpoint.
-fn read(path: &Path, identity: &Identity) -> Result<Found, CheckpointError> {
-    let io = |reason: io::Error| CheckpointError::io(path, reason);
-    let wrong = |what: &str| CheckpointError(format!("{} {what}", path.display()));
+fn read(path: &Path, identity: &Identity) -> Result<Found, FolderError> {
+    let io = |reason: io::Error| FolderError::io(path, reason);
+    let wrong = |what: &str| FolderError(format!("{} {what}", path.display()));
     let damaged = || wrong("is damaged or cut short; --fresh starts again");
     let mut file = BufReader::new(File::open(path).map_err(io)?);
     let length = file.get_ref().metadata().map_err(io)?.len();
@@ -269,17 +255,17 @@ mod tests {
         [("model", "fpl"), ("pi", pi)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
 
-    fn open(folder: &Path, begin: Begin) -> Result<Store, CheckpointError> {
+    fn open(folder: &Path, begin: Begin) -> Result<Store, FolderError> {
         Store::open(folder, identity("0.5"), Every::Epochs(1), begin)
     }
 
     const AT: Milestone = Milestone { epochs: 3, rounds: 12, epoch_over: true, last: false };
 
-    fn save(store: &Store, state: &[u8]) -> Result<(), CheckpointError> {
+    fn save(store: &Store, state: &[u8]) -> Result<(), FolderError> {
         store.write(&AT, b"watched", &mut |out| out.write_all(state))
     }
 
-    fn message(result: Result<Store, CheckpointError>) -> String {
+    fn message(result: Result<Store, FolderError>) -> String {
         result.err().expect("an error").to_string()
     }
 

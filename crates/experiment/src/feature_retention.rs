@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Facts, Histories, Rng};
-use sottovoce_evaluate::RankedLists;
+use sottovoce_evaluate::{RankedLists, quantile};
 use sottovoce_models::federated::kgflex::FeatureRanking;
 use std::collections::BTreeMap;
 
@@ -78,21 +78,12 @@ fn add(cloud: &mut [f64], informative: &[(u32, f32)]) {
 
 fn quartiles(shares: [Vec<f64>; FIRST.len()]) -> BTreeMap<String, f64> {
     let mut figures = BTreeMap::new();
-    for (mut shares, first) in shares.into_iter().zip(FIRST) {
+    for (mut shares, first) in shares.into_iter().zip(FIRST).filter(|(shares, _)| !shares.is_empty()) {
         shares.sort_unstable_by(f64::total_cmp);
-        for quartile in 1..=3 {
-            figures.extend(quantile(&shares, quartile as f64 / 4.0).map(|value| (name(first, quartile), value)));
-        }
+        let at = |quartile| (name(first, quartile), quantile(&shares, quartile as f64 / 4.0));
+        figures.extend((1..=3).map(at));
     }
     figures
-}
-
-/// By linear interpolation; nothing of no values.
-fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
-    let position = share * ascending.len().checked_sub(1)? as f64;
-    let (low, part) = (position as usize, position.fract());
-    let high = (low + 1).min(ascending.len() - 1);
-    Some(ascending[low] + part * (ascending[high] - ascending[low]))
 }
 
 /// The most informative features of both, and the share of those of the first that are among those of the second.
@@ -155,11 +146,5 @@ mod tests {
         assert!(first.before > 0.0 && first.feature.starts_with("kind: "), "{first:?}");
         let sum: f64 = same.cloud.iter().map(|one| one.before).sum();
         assert!((sum - 1.0).abs() < 1e-12, "{sum}");
-    }
-
-    #[test]
-    fn quantiles_lie_between_values() {
-        assert_eq!(quantile(&[0.0, 1.0], 0.25), Some(0.25));
-        assert_eq!((quantile(&[3.0], 0.75), quantile(&[], 0.5)), (Some(3.0), None));
     }
 }

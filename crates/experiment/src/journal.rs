@@ -31,13 +31,13 @@ pub enum Existing {
     Fresh,
 }
 
-/// Why a journal cannot be used: its path, what is wrong, and what helps.
+/// Why a journal or a checkpoint cannot be used: the file, what is wrong, and what helps.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct JournalError(String);
+pub struct FolderError(pub(crate) String);
 
-impl JournalError {
-    fn io(path: &Path, reason: impl Display) -> Self {
+impl FolderError {
+    pub(crate) fn io(path: &Path, reason: impl Display) -> Self {
         Self(format!("{}: {reason}", path.display()))
     }
 }
@@ -78,19 +78,14 @@ impl Journal {
     ///
     /// # Errors
     /// If another process has locked it, it belongs to another experiment, or it cannot be read.
-    pub(crate) fn open(
-        folder: &Path,
-        title: &str,
-        fingerprint: &str,
-        existing: Existing,
-    ) -> Result<Self, JournalError> {
+    pub(crate) fn open(folder: &Path, title: &str, fingerprint: &str, existing: Existing) -> Result<Self, FolderError> {
         let path = folder.join(JOURNAL);
-        let io = |reason: io::Error| JournalError::io(&path, reason);
+        let io = |reason: io::Error| FolderError::io(&path, reason);
         let values = folder.join("values");
         fs::create_dir_all(&values).map_err(io)?;
         let file = lock(&path)
             .map_err(io)?
-            .ok_or_else(|| JournalError::io(&path, "another process is running this experiment"))?;
+            .ok_or_else(|| FolderError::io(&path, "another process is running this experiment"))?;
         if existing == Existing::Fresh {
             file.set_len(0).map_err(io)?;
             fs::remove_dir_all(&values).and_then(|()| fs::create_dir(&values)).map_err(io)?;
@@ -101,7 +96,7 @@ impl Journal {
         match journal.load()? {
             Some(started) if started == fingerprint => {}
             Some(_) if existing == Existing::Resume => {
-                return Err(JournalError(format!(
+                return Err(FolderError(format!(
                     "{} was started with another version of the experiment file; --fresh starts again, --amend keeps the \
                      trials that are still asked for, --out takes another folder",
                     path.display()
@@ -118,7 +113,7 @@ impl Journal {
     }
 
     /// Reads all whole lines, drops a torn last one, and returns the fingerprint the journal was last given.
-    fn load(&mut self) -> Result<Option<String>, JournalError> {
+    fn load(&mut self) -> Result<Option<String>, FolderError> {
         let bytes = fs::read(&self.path).map_err(|reason| self.io(reason))?;
         let mut whole = 0;
         let mut fingerprint = None;
@@ -134,7 +129,7 @@ impl Journal {
                 Err(error) => {
                     let (path, line) = (self.path.display(), number + 1);
                     let message = format!("{path}:{line}: not a line of a journal ({error}); --fresh starts again");
-                    return Err(JournalError(message));
+                    return Err(FolderError(message));
                 }
             }
         }
@@ -154,7 +149,7 @@ impl Journal {
     }
 
     /// Appends one line and syncs it to disk.
-    fn append(&mut self, line: &Line) -> Result<(), JournalError> {
+    fn append(&mut self, line: &Line) -> Result<(), FolderError> {
         let mut text = serde_json::to_vec(line).map_err(|error| self.io(error.into()))?;
         text.push(b'\n');
         self.file.write_all(&text).map_err(|reason| self.io(reason))?;
@@ -183,7 +178,7 @@ impl Journal {
         key: &str,
         what: &str,
         outcome: Result<Outcome, String>,
-    ) -> Result<(), JournalError> {
+    ) -> Result<(), FolderError> {
         let (recorded, values) = match outcome {
             Ok(Outcome { summary, values }) => (Recorded::Done(summary), Some(values)),
             Err(reason) => (Recorded::Failed(reason), None),
@@ -192,7 +187,7 @@ impl Journal {
         if let Some(values) = &values {
             let path = self.values_path(key);
             let written = replace_file(&path, |file| file.write_all(&values::encode(values)));
-            written.map_err(|reason| JournalError::io(&path, reason))?;
+            written.map_err(|reason| FolderError::io(&path, reason))?;
         }
         let (key, what, outcome) = (key.to_owned(), what.to_owned(), recorded.clone());
         self.append(&Line::Trial { key: key.clone(), what, values: values.is_some(), outcome })?;
@@ -205,12 +200,12 @@ impl Journal {
     ///
     /// # Errors
     /// If it has, or writing fails.
-    pub(crate) fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), JournalError> {
+    pub(crate) fn data(&mut self, key: &str, label: &str, card: &DataCard) -> Result<(), FolderError> {
         match self.data.get(key) {
             Some(known) if known.card.fingerprint == card.card.fingerprint => Ok(()),
             Some(_) => {
                 let changed = format!("the data set {label} has changed since this run started; --fresh starts again");
-                Err(JournalError::io(&self.path, changed))
+                Err(FolderError::io(&self.path, changed))
             }
             None => {
                 self.append(&Line::Data { key: key.to_owned(), card: card.clone() })?;
@@ -224,13 +219,13 @@ impl Journal {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub(crate) fn values(&self, key: &str) -> Result<Values, JournalError> {
+    pub(crate) fn values(&self, key: &str) -> Result<Values, FolderError> {
         let path = self.values_path(key);
         match fs::read(&path) {
             Ok(bytes) => values::decode(&bytes)
-                .map_err(|error| JournalError::io(&path, format!("not the values of a trial: {error}"))),
+                .map_err(|error| FolderError::io(&path, format!("not the values of a trial: {error}"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Values::default()),
-            Err(error) => Err(JournalError::io(&path, error)),
+            Err(error) => Err(FolderError::io(&path, error)),
         }
     }
 
@@ -238,8 +233,8 @@ impl Journal {
         self.folder.join("values").join(format!("{key}.bin"))
     }
 
-    fn io(&self, reason: io::Error) -> JournalError {
-        JournalError::io(&self.path, reason)
+    fn io(&self, reason: io::Error) -> FolderError {
+        FolderError::io(&self.path, reason)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::file::did_you_mean;
 use serde::{Serialize, Serializer};
-use sottovoce_evaluate::{Better, Metric, Metrics};
+use sottovoce_evaluate::report::Direction;
+use sottovoce_evaluate::{Metric, Metrics};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -41,10 +42,7 @@ impl MetricAt {
 
     /// The value turned so that more is better.
     pub fn objective(&self, value: f64) -> f64 {
-        match self.key.better() {
-            Better::Higher => value,
-            Better::Lower => -value,
-        }
+        if self.key.direction() == Direction::LowerBetter { -value } else { value }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Monitors a training: the training curve, the best epoch, early stopping and checkpoints.
 
-use crate::checkpoint::{CheckpointError, Found, Store};
+use crate::checkpoint::{Found, Store};
+use crate::journal::FolderError;
 use crate::outcome::CurvePoint;
 use crate::training::Evaluations;
 use crate::values;
@@ -10,12 +11,13 @@ use sottovoce_models::{Flow, Milestone, ModelError, Progress, Summary, Tensor, T
 use std::io::{self, Read, Write};
 
 /// The best epoch so far.
-pub(crate) struct BestEpoch {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BestEpoch<T = Tensor> {
     pub(crate) epoch: usize,
     value: Option<f64>,
     /// Evaluations since.
     since: usize,
-    pub(crate) tensors: Option<Vec<Tensor>>,
+    pub(crate) tensors: Option<Vec<T>>,
 }
 
 /// The state of a training as seen from outside the model.
@@ -27,25 +29,18 @@ pub(crate) struct Monitor<'a> {
     pub(crate) store: Option<&'a mut Store>,
     pub(crate) users: Option<&'a Names>,
     /// Bytes, rounds and virtual seconds up to the epoch that ends now.
-    pub(crate) cost: Option<(u64, u64, f64)>,
+    pub(crate) cost: CurvePoint,
 }
 
 impl Watch for Monitor<'_> {
     fn after_epoch(&mut self, progress: &Progress<'_>) -> Flow {
         let due = |evaluations: &Evaluations<'_>| {
-            progress.epoch.is_multiple_of(evaluations.every) || progress.epoch == progress.epochs
+            progress.epoch.is_multiple_of(evaluations.curve.every) || progress.epoch == progress.epochs
         };
         let evaluations = self.evaluations.filter(due);
         let value = evaluations.and_then(|evaluations| evaluations.value(progress.model));
-        let cost = self.cost.take();
-        self.curve.push(CurvePoint {
-            epoch: progress.epoch,
-            loss: progress.loss,
-            value,
-            bytes: cost.map(|cost| cost.0),
-            rounds: cost.map(|cost| cost.1),
-            virtual_time: cost.map(|cost| cost.2),
-        });
+        let cost = std::mem::take(&mut self.cost);
+        self.curve.push(CurvePoint { epoch: progress.epoch, loss: progress.loss, value, ..cost });
         let early = evaluations.map_or(Flow::Continue, |given| self.compare(&given, value, progress));
         match (self.on_epoch)(progress.epoch, progress.epochs) {
             Flow::Stop => Flow::Stop,
@@ -55,7 +50,8 @@ impl Watch for Monitor<'_> {
 
     fn after_rounds(&mut self, so_far: &Summary) {
         let (traffic, turnout) = (&so_far.traffic, &so_far.turnout);
-        self.cost = Some((traffic.down + traffic.up, turnout.rounds, turnout.seconds));
+        let (bytes, rounds) = (Some(traffic.down + traffic.up), Some(turnout.rounds));
+        self.cost = CurvePoint { bytes, rounds, virtual_time: Some(turnout.seconds), ..CurvePoint::default() };
     }
 
     fn users(&self) -> Option<&Names> {
@@ -79,18 +75,19 @@ impl Watch for Monitor<'_> {
         let Some(store) = &mut self.store else { return Ok(None) };
         let path = store.path().to_owned();
         let Some(Found { watch, model, .. }) = store.take() else { return Ok(None) };
-        self.restore(&watch).map_err(|reason| checkpoint_error(&CheckpointError::io(&path, reason)))?;
+        self.restore(&watch).map_err(|reason| checkpoint_error(&FolderError::io(&path, reason)))?;
         Ok(Some(model))
     }
 }
 
-fn checkpoint_error(error: &CheckpointError) -> ModelError {
+fn checkpoint_error(error: &FolderError) -> ModelError {
     ModelError::Checkpoint(error.to_string())
 }
 
 impl Monitor<'_> {
     fn compare(&mut self, checks: &Evaluations<'_>, value: Option<f64>, progress: &Progress<'_>) -> Flow {
-        let objective = |value: Option<f64>| value.map_or(f64::NEG_INFINITY, |value| checks.metric.objective(value));
+        let objective =
+            |value: Option<f64>| value.map_or(f64::NEG_INFINITY, |value| checks.curve.metric.objective(value));
         match &mut self.best {
             Some(best) if objective(value) <= objective(best.value) => best.since += 1,
             _ => {
@@ -99,12 +96,12 @@ impl Monitor<'_> {
             }
         }
         let since = self.best.as_ref().map_or(0, |best| best.since);
-        if checks.patience.is_some_and(|patience| since >= patience) { Flow::Stop } else { Flow::Continue }
+        if checks.curve.patience.is_some_and(|patience| since >= patience) { Flow::Stop } else { Flow::Continue }
     }
 
     /// The state for a checkpoint: a JSON document after its length, then the values of the best model.
     fn state(&self) -> Vec<u8> {
-        let best = self.best.as_ref().map(|best| StoredBest {
+        let best = self.best.as_ref().map(|best| BestEpoch {
             epoch: best.epoch,
             value: best.value,
             since: best.since,
@@ -129,7 +126,7 @@ impl Monitor<'_> {
         self.curve = curve;
         self.best = match best {
             None => None,
-            Some(StoredBest { epoch, value, since, tensors }) => {
+            Some(BestEpoch { epoch, value, since, tensors }) => {
                 let tensors = tensors.map(|all| all.into_iter().map(|header| header.take(&mut rest)).collect());
                 Some(BestEpoch { epoch, value, since, tensors: tensors.transpose()? })
             }
@@ -141,15 +138,7 @@ impl Monitor<'_> {
 #[derive(Serialize, Deserialize)]
 struct StoredMonitor {
     curve: Vec<CurvePoint>,
-    best: Option<StoredBest>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredBest {
-    epoch: usize,
-    value: Option<f64>,
-    since: usize,
-    tensors: Option<Vec<TensorHeader>>,
+    best: Option<BestEpoch<TensorHeader>>,
 }
 
 /// A tensor without its values.

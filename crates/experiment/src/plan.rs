@@ -26,7 +26,7 @@ pub enum Stage {
 }
 
 /// Evaluations during training.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Curve {
     /// Evaluate every so many epochs, and after the last.
     pub every: usize,

@@ -53,7 +53,7 @@ impl Recommenders {
     fn prepare(&self, data: &InteractionData) -> Result<Prepared, PrepareError> {
         let started = Instant::now();
         let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
-        let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning())?;
+        let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning)?;
         let InteractionData { split: test, relevant, split_seed: seed, .. } = *data;
         let parts = |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, seed });
         Ok(Prepared {
@@ -138,13 +138,7 @@ impl Trials for Recommenders {
         let Training::Recommender(training) = &trial.training else { return Err(not_a_recommender()) };
         let (set, data) = self.prepared(&trial.data)?;
         let (histories, question) = data.stage(training.stage);
-        let evaluations = training.curve.as_ref().map(|curve| Evaluations {
-            question,
-            metric: curve.metric,
-            every: curve.every,
-            patience: curve.patience,
-            keep_best: false,
-        });
+        let evaluations = training.curve.map(|curve| Evaluations { question, curve, keep_best: false });
         let RecommenderTraining { model, settings, protocol, .. } = training;
         let plan = ModelPlan { model, settings, seed: trial.seed, evaluations };
         let mut interrupted = false;

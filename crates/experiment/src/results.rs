@@ -3,7 +3,7 @@
 use crate::classifier::{AccuracyCurve, Classification};
 use crate::engine::{self, RowProgress, RunError};
 use crate::feature_retention::FeatureWeight;
-use crate::file::{DataSet, Experiment};
+use crate::file::{About, DataSet, Experiment};
 use crate::journal::{Journal, Recorded};
 use crate::outcome::{Cost, CurvePoint, DataCard, Summary, Values};
 use crate::plan::Trial;
@@ -15,12 +15,9 @@ use std::collections::BTreeMap;
 /// The results of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Results {
-    /// The headline.
-    pub title: String,
-    /// What the experiment was to find out.
-    pub question: Option<String>,
-    /// Remarks for the reader.
-    pub notes: Option<String>,
+    /// What the experiment is about.
+    #[serde(flatten)]
+    pub about: About,
     /// Hash of what bears on the results in the experiment file.
     pub fingerprint: String,
     /// The seeds of the final trials.
@@ -175,9 +172,7 @@ impl Results {
             data.push(DataResults { label, data: set.clone(), card, rows });
         }
         Ok(Self {
-            title: experiment.title.clone(),
-            question: experiment.question.clone(),
-            notes: experiment.notes.clone(),
+            about: experiment.about.clone(),
             fingerprint: fingerprint.to_owned(),
             seeds: experiment.seeds.clone(),
             cutoffs: experiment.protocol.cutoffs.clone(),
@@ -186,18 +181,6 @@ impl Results {
             classifier: experiment.classification().cloned(),
             data,
         })
-    }
-
-    /// The same without time and memory, which differ from run to run: equal for equal experiments.
-    pub fn without_cost(&self) -> Self {
-        let mut plain = self.clone();
-        for row in plain.data.iter_mut().flat_map(|data| &mut data.rows) {
-            row.figures.retain(|name, _| !name.ends_with("_seconds"));
-            let finals = row.finals.iter_mut().map(|each| &mut each.run);
-            let tried = row.tried.iter_mut().map(|each| &mut each.run);
-            finals.chain(tried).for_each(|run| run.cost = Cost::default());
-        }
-        plain
     }
 }
 

@@ -1,9 +1,9 @@
 //! Trains and evaluates one recommender.
 
 use crate::checkpoint::Store;
-use crate::metric::MetricAt;
 use crate::monitor::{BestEpoch, Monitor};
 use crate::outcome::CurvePoint;
+use crate::plan::Curve;
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Recorder, registry};
@@ -30,12 +30,8 @@ pub struct ModelPlan<'a> {
 pub struct Evaluations<'a> {
     /// The held-out interactions.
     pub question: EvaluationInput<'a>,
-    /// The metric.
-    pub metric: MetricAt,
-    /// After every so many epochs, and after the last.
-    pub every: usize,
-    /// End the training after so many evaluations without a new best.
-    pub patience: Option<usize>,
+    /// By which metric, how often, and when to give up.
+    pub curve: Curve,
     /// Return the model as it was at its best, instead of as it was at the end.
     pub keep_best: bool,
 }
@@ -82,7 +78,7 @@ pub fn train<'a>(
     let Context { store, users, catalog, recorder } = context;
     let recorded = recorder.and_then(|recorder| registry::recorded(plan.model.name, plan.settings, recorder));
     let mut recommender = recorded.unwrap_or_else(|| plan.model.build(plan.settings));
-    let (curve, best, cost) = (Vec::new(), None, None);
+    let (curve, best, cost) = (Vec::new(), None, CurvePoint::default());
     let mut monitor = Monitor { evaluations: plan.evaluations, curve, best, on_epoch, store, users, cost };
     let summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut monitor).knowing(catalog))?;
     let Monitor { curve, best, .. } = monitor;
@@ -108,14 +104,15 @@ pub fn evaluate(
 impl Evaluations<'_> {
     /// The parts of one data set fit together, so that evaluation does not fail.
     pub(crate) fn value(&self, model: &dyn Recommender) -> Option<f64> {
-        let protocol = Protocol::all_unrated([self.metric.cutoff]);
-        self.metric.of(&evaluate(&self.question, &protocol, model).ok()?.at)
+        let protocol = Protocol::all_unrated([self.curve.metric.cutoff]);
+        self.curve.metric.of(&evaluate(&self.question, &protocol, model).ok()?.at)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric::MetricAt;
     use crate::prepare::{DataPlan, prepare};
     use sottovoce_data::Split;
     use sottovoce_evaluate::Metric;
@@ -129,7 +126,8 @@ mod tests {
         let metric = MetricAt { key: Metric::Ndcg, cutoff: 10 };
         let model = registry::find("bpr-mf").unwrap();
         let settings = model.settings([("epochs", Value::Integer(200)), ("learning_rate", Value::Real(0.1))]).unwrap();
-        let evaluations = Evaluations { question, metric, every: 2, patience: Some(3), keep_best: true };
+        let curve = Curve { every: 2, patience: Some(3), metric };
+        let evaluations = Evaluations { question, curve, keep_best: true };
         let plan = ModelPlan { model, settings: &settings, seed: 3, evaluations: Some(evaluations) };
         let mut on_epoch = |_: usize, _: usize| Flow::Continue;
         let trained = train(&plan, &data.parts.train, &mut on_epoch, Context::default()).unwrap();

@@ -4,6 +4,7 @@ use sottovoce_data::Split;
 use sottovoce_evaluate::{EvaluationInput, Metric};
 use sottovoce_experiment::checkpoint::{Begin, Every, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
+use sottovoce_experiment::plan::Curve;
 use sottovoce_experiment::prepare::{DataPlan, Prepared, prepare};
 use sottovoce_experiment::training::{Context, Evaluations, ModelPlan, Trained, evaluate, train};
 use sottovoce_federation::registry;
@@ -25,9 +26,7 @@ fn settings(model: &'static Model, more: &[(&'static str, Value)]) -> Settings {
 fn plan<'a>(model: &'static Model, data: &'a Prepared, settings: &'a Settings) -> ModelPlan<'a> {
     let evaluations = Evaluations {
         question: EvaluationInput::new(&data.parts.train, data.parts.validation.as_ref().unwrap()),
-        metric: MetricAt { key: Metric::Ndcg, cutoff: 10 },
-        every: 2,
-        patience: Some(4),
+        curve: Curve { every: 2, patience: Some(4), metric: MetricAt { key: Metric::Ndcg, cutoff: 10 } },
         keep_best: true,
     };
     ModelPlan { model, settings, seed: 5, evaluations: Some(evaluations) }

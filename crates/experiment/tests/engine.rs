@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Fake, bytes, parse, run, run_with};
+use common::{Fake, bytes, parse, run, run_with, without_cost};
 use sottovoce_evaluate::Metric;
 use sottovoce_experiment::engine::{self, Event, Options, RunError};
 use sottovoce_experiment::journal::Existing;
@@ -215,7 +215,7 @@ fn repeats_trials_whose_values_are_lost() {
     let fake = Fake::default();
     let second = run(&parse(MIXED), &fake, folder.path(), 1).unwrap();
     assert_eq!(fake.ran.lock().unwrap().len(), 1);
-    assert_eq!(first.without_cost(), second.without_cost(), "per-user values included");
+    assert_eq!(without_cost(&first), without_cost(&second), "per-user values included");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use sottovoce_evaluate::{Candidates, Metric};
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::file::{Axis, DataSet, InteractionData, Tuning};
 use sottovoce_experiment::metric::MetricAt;
-use sottovoce_experiment::search::{Method, Range};
+use sottovoce_experiment::search::{Bounds, Method, Range};
 use sottovoce_models::settings::Value;
 use std::path::Path;
 
@@ -88,8 +88,12 @@ fn a_long_file_is_understood() {
     assert!(!experiment.selection.refit && experiment.selection.every == Some(5));
     let (first, town) = (interactions(&experiment.data[0]), interactions(&experiment.data[1]));
     assert_eq!((first.split, first.validation), (Split::Random(0.7), Split::Temporal(0.9)));
-    assert_eq!((town.label.as_str(), town.split, town.k_core), ("town", Split::Last, Some(5)));
-    assert_eq!((town.min_interactions, town.threshold), (Some(21), Some(3.5)), "shared where not overridden");
+    assert_eq!((town.label.as_str(), town.split, town.cleaning.k_core), ("town", Split::Last, Some(5)));
+    assert_eq!(
+        (town.cleaning.min_interactions, town.cleaning.threshold),
+        (Some(21), Some(3.5)),
+        "shared where not overridden"
+    );
 
     let labels: Vec<_> = experiment.rows.iter().map(|row| row.label.as_str()).collect();
     assert_eq!(labels, ["MostPop", "F5", "F10", "Searched"]);
@@ -104,9 +108,9 @@ fn a_long_file_is_understood() {
     let Tuning::Search(search) = &experiment.rows[3].tuning else { panic!("a search") };
     assert_eq!((search.method, search.trials, search.startup), (Method::Random, 30, 10));
     let ranges: Vec<_> = search.space.dimensions.iter().map(|d| (d.key.as_str(), d.range.clone())).collect();
-    assert_eq!(ranges[0], ("learning_rate", Range::Real { low: 0.001, high: 0.1, log: true }));
+    assert_eq!(ranges[0], ("learning_rate", Range::Real(Bounds { low: 0.001, high: 0.1, log: true })));
     assert_eq!(ranges[1].1, Range::Choice(vec![Value::Integer(10), Value::Integer(20)]));
-    assert_eq!(ranges[2], ("epochs", Range::Integer { low: 5, high: 50, log: false }));
+    assert_eq!(ranges[2], ("epochs", Range::Integer(Bounds { low: 5, high: 50, log: false })));
     assert_eq!(experiment.plots[0].x, Axis::Setting("pi".into()));
     assert_eq!(experiment.plots[0].y, Axis::Metric(MetricAt { key: Metric::F1, cutoff: 10 }));
 }

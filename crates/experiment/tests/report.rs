@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Fake, parse, run};
+use common::{Fake, parse, run, without_cost};
 use sottovoce_evaluate::report::plot::{Scale, Series, Shape, Style};
 use sottovoce_evaluate::report::{Plot, Report};
 use sottovoce_experiment::report::compose;
@@ -49,7 +49,7 @@ const TEXT: &str = r#"
 fn report(jobs: usize) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let experiment = parse(TEXT);
-    let results = run(&experiment, &Fake::default(), folder.path(), jobs).unwrap().without_cost();
+    let results = without_cost(&run(&experiment, &Fake::default(), folder.path(), jobs).unwrap());
     compose(&experiment, TEXT, &results, &[("command".into(), "sottovoce run x.toml".into())])
 }
 
@@ -136,7 +136,7 @@ const WIDE: &str = r#"
 fn wide() -> Report {
     let folder = tempfile::tempdir().unwrap();
     let experiment = parse(WIDE);
-    let results = run(&experiment, &Fake::default(), folder.path(), 1).unwrap().without_cost();
+    let results = without_cost(&run(&experiment, &Fake::default(), folder.path(), 1).unwrap());
     compose(&experiment, WIDE, &results, &[])
 }
 

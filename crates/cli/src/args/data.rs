@@ -2,7 +2,7 @@
 
 use super::Common;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
-use sottovoce_data::{Cleaning, Columns, Format, GraphConfig, LoadOptions, Repeats, Split};
+use sottovoce_data::{Cleaning, Columns, Format, GraphConfig, LoadOptions, Split};
 use std::path::PathBuf;
 
 /// `data`.
@@ -13,12 +13,11 @@ pub(crate) enum Data {
         sottovoce data describe ratings.csv.gz --columns user=0,item=1,rating=2 --json\n  \
         sottovoce data describe synth:town --graph town")]
     Describe {
+        /// A file, a folder, a bare name, or synth:town[:users=N]
+        #[arg(value_name = "DATA")]
+        data: String,
         #[command(flatten)]
-        source: Source,
-        #[command(flatten)]
-        graph: GraphArgs,
-        #[command(flatten)]
-        cleaning: CleaningArgs,
+        loading: Loading,
     },
     /// Convert a data set to TSV, Parquet or a history file (by the extension of OUT; .gz and .zst compress)
     #[command(after_help = "Examples:\n  sottovoce data convert ml-1m ml-1m.parquet\n  \
@@ -87,8 +86,8 @@ pub(crate) enum FileKind {
     Parquet,
 }
 
-/// The data set, for commands that take DATA first.
-#[derive(Clone, Debug, Args)]
+/// A data set without a knowledge graph, for commands that take DATA first.
+#[derive(Debug, Args)]
 pub(crate) struct Source {
     /// A file, a folder, a bare name, or synth:town[:users=N]
     #[arg(value_name = "DATA")]
@@ -97,15 +96,29 @@ pub(crate) struct Source {
     pub(crate) reading: Reading,
 }
 
-/// How a data set is read, cleaned and split.
+/// How a data set is read and cleaned.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Preparing {
+pub(crate) struct Loading {
     #[command(flatten)]
     pub(crate) reading: Reading,
     #[command(flatten)]
     pub(crate) graph: GraphArgs,
     #[command(flatten)]
     pub(crate) cleaning: CleaningArgs,
+}
+
+impl Loading {
+    /// Options for the loader, with the knowledge graph if one is given.
+    pub(crate) fn options(&self, common: &Common) -> LoadOptions {
+        LoadOptions { graph: self.graph.plan(), ..self.reading.options(common) }
+    }
+}
+
+/// How a data set is read, cleaned and split.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Preparing {
+    #[command(flatten)]
+    pub(crate) loading: Loading,
     #[command(flatten)]
     pub(crate) split: SplitArgs,
 }
@@ -126,15 +139,10 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Options for the loader, with a knowledge graph if one is given.
-    pub(crate) fn options(&self, graph: Option<&GraphArgs>, common: &Common) -> LoadOptions {
-        LoadOptions {
-            format: self.format,
-            columns: self.columns.clone(),
-            skip_bad: self.skip_bad,
-            data_dir: common.data_dir.clone(),
-            graph: graph.and_then(GraphArgs::plan),
-        }
+    /// Options for the loader, without a knowledge graph.
+    pub(crate) fn options(&self, common: &Common) -> LoadOptions {
+        let (columns, data_dir) = (self.columns.clone(), common.data_dir.clone());
+        LoadOptions { format: self.format, columns, skip_bad: self.skip_bad, data_dir, graph: None }
     }
 }
 
@@ -204,16 +212,21 @@ pub(crate) struct CleaningArgs {
 impl CleaningArgs {
     /// Whether no option was given.
     pub(crate) fn is_default(&self) -> bool {
-        self.min_interactions.is_none() && self.k_core.is_none() && self.threshold.is_none() && !self.keep_repeats
+        self.cleaning() == Cleaning::default()
+    }
+
+    /// No cleaning unless it is asked for: a data set that is described or converted as it is keeps its repeated pairs.
+    pub(crate) fn as_is(&self) -> Cleaning {
+        Cleaning { keep_repeats: self.keep_repeats || self.is_default(), ..self.cleaning() }
     }
 
     /// Options for the data crate.
     pub(crate) fn cleaning(&self) -> Cleaning {
         Cleaning {
-            threshold: self.threshold,
-            repeats: if self.keep_repeats { Repeats::Keep } else { Repeats::Once },
-            k_core: self.k_core,
             min_interactions: self.min_interactions,
+            k_core: self.k_core,
+            threshold: self.threshold,
+            keep_repeats: self.keep_repeats,
         }
     }
 }

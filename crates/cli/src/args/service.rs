@@ -1,6 +1,6 @@
 //! Arguments of `serve`, `federation` and `fleet`.
 
-use super::{CleaningArgs, GraphArgs, ModelSettings, Reading, disclosure_mode};
+use super::{CleaningArgs, Loading, ModelSettings, Reading, disclosure_mode};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
 use sottovoce_protocol::DisclosureMode;
@@ -219,11 +219,7 @@ pub(crate) struct Create {
     #[arg(long)]
     pub(crate) private_models: bool,
     #[command(flatten)]
-    pub(crate) reading: Reading,
-    #[command(flatten)]
-    pub(crate) graph: GraphArgs,
-    #[command(flatten)]
-    pub(crate) cleaning: CleaningArgs,
+    pub(crate) loading: Loading,
 }
 
 /// `fleet`.

@@ -3,10 +3,9 @@
 mod stored;
 
 use crate::args::{Audit, Common, Sweep};
-use crate::commands::train::{Bytes, test_question};
+use crate::commands::train::{Bytes, test_question, train_with_bar};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
-use crate::progress::Bar;
 use crate::{folder, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -17,7 +16,6 @@ use sottovoce_evaluate::{Metrics, Protocol};
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan};
 use sottovoce_federation::registry;
-use sottovoce_models::Flow;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
 use std::collections::BTreeMap;
@@ -99,24 +97,24 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
     let base = auditor.audit(&base)?;
     let sweeps: Result<Vec<Swept>> = sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
     let sweeps = sweeps?;
-    let outcome = Outcome {
-        model: model.name,
-        data: &data.name,
-        fingerprint: &data.description.fingerprint,
-        seed: common.seed,
-        people: auditor.subjects().devices().len(),
-        base: &base,
-        sweeps: &sweeps,
-    };
-    finish(args, common, &data, &outcome)
+    finish(args, common, &data, (model.name, auditor.subjects().devices().len()), &base, &sweeps)
 }
 
-/// Writes the report, and prints the outcome.
-fn finish(args: &Audit, common: &Common, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
+/// Writes the report, and prints the outcome of attacks on so many users of a model.
+fn finish(
+    args: &Audit,
+    common: &Common,
+    data: &Prepared,
+    (model, people): (&str, usize),
+    base: &Audited,
+    sweeps: &[Swept],
+) -> Result<()> {
+    let (seed, fingerprint) = (common.seed, &data.description.fingerprint);
+    let outcome = Outcome { model, data: &data.name, fingerprint, seed, people, base, sweeps };
     if let Some(out) = &args.out {
-        store(out, data, outcome)?;
+        store(out, data, &outcome)?;
     }
-    if common.json { output::print_json(outcome) } else { show(args, data, outcome) }
+    if common.json { output::print_json(&outcome) } else { show(args, data, &outcome) }
 }
 
 struct Auditor<'a> {
@@ -144,20 +142,9 @@ impl Auditor<'_> {
         let surface = ExposedTables::of(self.model.name, parts.catalog.facts.as_ref())
             .map_err(|error| Usage(error.to_string()))?;
         let witness = Arc::new(CuriousServer::new(surface, self.subjects(), self.args.view, rounds(self.args)));
-        let mut bar = Bar::new(&format!("training {}", self.model.name), 1, self.common.quiet);
-        let mut on_epoch = |done: usize, all: usize| {
-            bar.set(done as u64, all as u64);
-            Flow::Continue
-        };
         let plan = ModelPlan { model: self.model, settings, seed: self.common.seed, evaluations: None };
-        let context = TrainingContext {
-            users: Some(&parts.users),
-            catalog: Some(&parts.catalog),
-            recorder: Some(witness.clone()),
-            ..TrainingContext::default()
-        };
-        let trained = training::train(&plan, &parts.train, &mut on_epoch, context)
-            .with_context(|| format!("training {} on {}", self.model.name, self.data.name))?;
+        let context = TrainingContext { recorder: Some(witness.clone()), ..TrainingContext::default() };
+        let trained = train_with_bar(&plan, self.data, context, self.common)?;
         let findings = witness.conclude()?;
         let (question, protocol) = (test_question(self.data), Protocol::all_unrated([CUTOFF]));
         let metrics = training::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
@@ -191,18 +178,10 @@ impl Audited {
     }
 }
 
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(number) => Some(*number as f64),
-        Value::Real(number) => Some(*number),
-        _ => None,
-    }
-}
-
 impl Swept {
     fn named(&self) -> Vec<Named<'_>> {
         let label = |value: &Value| format!("{} = {value}", self.setting);
-        self.points.iter().map(|point| point.audited.named(label(&point.value), number(&point.value))).collect()
+        self.points.iter().map(|point| point.audited.named(label(&point.value), point.value.number())).collect()
     }
 
     fn title(&self) -> String {
@@ -262,12 +241,8 @@ fn store(out: &Path, data: &Prepared, outcome: &Outcome<'_>) -> Result<()> {
     let report = compose(outcome);
     folder::write_whole(out, |folder| {
         report.write(folder).context("writing the report")?;
-        let path = folder.join("audit.json");
-        std::fs::write(&path, serde_json::to_vec_pretty(outcome)?)
-            .with_context(|| format!("writing {}", path.display()))?;
-        let path = folder.join("people.tsv");
-        std::fs::write(&path, by_user(data, &outcome.base.findings))
-            .with_context(|| format!("writing {}", path.display()))
+        folder::write(&folder.join("audit.json"), serde_json::to_vec_pretty(outcome)?)?;
+        folder::write(&folder.join("people.tsv"), by_user(data, &outcome.base.findings))
     })
 }
 

@@ -3,37 +3,38 @@
 mod histories;
 mod images;
 
-use crate::args::{CleaningArgs, Common, Data, FileKind, GraphArgs, Source, SplitArgs};
+use crate::args::{CleaningArgs, Common, Data, FileKind, Loading, Source, SplitArgs};
+use crate::folder;
 use crate::output::{self, Usage, grouped, usage};
+use crate::prepared::{load, read};
 use crate::progress::Bar;
-use crate::{folder, prepared};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::town::{Town, TownError, TownSpec, Written};
 use sottovoce_data::{
-    Dataset, Description, FactsDescription, SplitConfig, describe, describe_facts, split_with, write_parquet,
-    write_split, write_tsv,
+    Description, FactsDescription, SplitConfig, describe, describe_facts, split_with, write_parquet, write_split,
+    write_tsv,
 };
-use sottovoce_experiment::prepare::{default_split, load_clean};
+use sottovoce_experiment::prepare::default_split;
 use std::fmt::Write;
 use std::path::Path;
 
 /// `sottovoce data ...`.
 pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
     match args {
-        Data::Describe { source, graph, cleaning } => show(source, graph, cleaning, common),
+        Data::Describe { data, loading } => show(data, loading, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
         Data::Synth { town, out } => generate(town, out, common),
         Data::History { source, user, out, cleaning } => history(source, user, out.as_deref(), cleaning, common),
         Data::Split { source, cleaning, split, out, to } => {
-            split_into_parts(source, cleaning, *split, out, *to, common)
+            split_into_parts((source, cleaning), *split, out, *to, common)
         }
     }
 }
 
 /// Writes one user's items, earliest first.
 fn history(source: &Source, user: &str, out: Option<&Path>, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
-    let dataset = read(source, None, cleaning, common)?;
+    let dataset = read(source, cleaning, common)?;
     let all = &dataset.interactions;
     let Some(number) = all.users.iter().position(|id| id == user) else {
         let some: Vec<&str> = all.users.iter().take(3).collect();
@@ -56,30 +57,11 @@ fn history(source: &Source, user: &str, out: Option<&Path>, cleaning: &CleaningA
     }
 }
 
-/// Reads and cleans, with a knowledge graph if one is given, and notes what was left out.
-pub(crate) fn read(
-    source: &Source,
-    graph: Option<&GraphArgs>,
-    cleaning: &CleaningArgs,
-    common: &Common,
-) -> Result<Dataset> {
-    let options = source.reading.options(graph, common);
-    let (dataset, cleaned) = load_clean(&source.data, &options, &cleaning.cleaning())?;
-    prepared::show_notes(&dataset.report, &cleaned, common);
-    Ok(dataset)
-}
-
-/// No cleaning unless it is asked for: a data set that is described or converted as it is keeps its repeated pairs.
-fn as_is(cleaning: &CleaningArgs) -> CleaningArgs {
-    let keep_repeats = cleaning.keep_repeats || cleaning.is_default();
-    CleaningArgs { keep_repeats, ..cleaning.clone() }
-}
-
-fn show(source: &Source, graph: &GraphArgs, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
-    if let Some(folder) = images::folder(&source.data, common) {
+fn show(data: &str, loading: &Loading, common: &Common) -> Result<()> {
+    if let Some(folder) = images::folder(data, common) {
         return images::show(&folder, common);
     }
-    let dataset = read(source, Some(graph), &as_is(cleaning), common)?;
+    let dataset = load(data, &loading.options(common), &loading.cleaning.as_is(), common)?;
     let description = describe(&dataset);
     let facts = dataset.interactions.catalog.facts.as_deref().map(describe_facts);
     if common.json {
@@ -180,13 +162,12 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
             ));
         }
     };
-    let dataset = read(source, None, &as_is(cleaning), common)?;
+    let dataset = load(&source.data, &source.reading.options(common), &cleaning.as_is(), common)?;
     write(&dataset.interactions, out)?;
     let rows = dataset.interactions.len();
-    if common.json {
-        return output::print_json(&json!({"file": out, "interactions": rows}));
-    }
-    output::print_line(&format!("{} interactions written to {}", grouped(rows), out.display()))
+    output::answer(common, &json!({"file": out, "interactions": rows}), || {
+        format!("{} interactions written to {}\n", grouped(rows), out.display())
+    })
 }
 
 fn generate(town: &str, out: &Path, common: &Common) -> Result<()> {
@@ -206,25 +187,24 @@ fn generate(town: &str, out: &Path, common: &Common) -> Result<()> {
     })?;
     drop(bar);
     let Written { checkins, views, statements } = written;
-    if common.json {
-        return output::print_json(&json!({
-            "town": spec.to_string(), "folder": out, "checkins": checkins, "views": views, "statements": statements
-        }));
-    }
-    let (checkins, views, statements, out) = (grouped(checkins), grouped(views), grouped(statements), out.display());
-    let text = format!("{spec}: {checkins} check-ins, {views} page views and {statements} triples written to {out}");
-    output::print_line(&text)
+    let facts = json!({
+        "town": spec.to_string(), "folder": out, "checkins": checkins, "views": views, "statements": statements
+    });
+    output::answer(common, &facts, || {
+        let [checkins, views, statements] = [checkins, views, statements].map(grouped);
+        let out = out.display();
+        format!("{spec}: {checkins} check-ins, {views} page views and {statements} triples written to {out}\n")
+    })
 }
 
 fn split_into_parts(
-    source: &Source,
-    cleaning: &CleaningArgs,
+    (source, cleaning): (&Source, &CleaningArgs),
     how: SplitArgs,
     out: &Path,
     to: FileKind,
     common: &Common,
 ) -> Result<()> {
-    let dataset = read(source, None, cleaning, common)?;
+    let dataset = read(source, cleaning, common)?;
     let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
     let SplitArgs { validation, relevant, .. } = how;
     let splitting = SplitConfig { test: chosen, validation, relevant, seed: common.seed };

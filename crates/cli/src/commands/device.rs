@@ -9,12 +9,12 @@ mod run;
 mod status;
 
 use crate::args::{Common, Device as Args};
+use crate::folder;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result};
 use serde_json::json;
 use sottovoce_device::{Device, DeviceError, ImportSummary, read_history};
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -42,8 +42,7 @@ fn now() -> Duration {
 
 /// Reads a history.
 fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
-    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-    read_history(&text).with_context(|| file.display().to_string())
+    read_history(&folder::read_text(file)?).with_context(|| file.display().to_string())
 }
 
 fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
@@ -51,20 +50,18 @@ fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
     let imported = device.import(read.iter().map(|(id, time)| (id.as_str(), *time)))?;
     let ImportSummary { added, repeated, unknown } = imported;
     let total = device.history().len();
-    if common.json {
-        return output::print_json(
-            &json!({"added": added, "repeated": repeated, "unknown": unknown, "interactions": total}),
-        );
-    }
-    let mut text = format!("{} added; the history has {} interactions now\n", grouped(added), grouped(total));
-    if repeated > 0 {
-        let _ = writeln!(text, "{} with items that were in it already", grouped(repeated));
-    }
-    if unknown > 0 {
-        let _ =
-            writeln!(text, "{} with items that are not in the catalog; they are used once they are", grouped(unknown));
-    }
-    output::print(&text)
+    let document = json!({"added": added, "repeated": repeated, "unknown": unknown, "interactions": total});
+    output::answer(common, &document, || {
+        let mut text = format!("{} added; the history has {} interactions now\n", grouped(added), grouped(total));
+        let items = [
+            (repeated, "items that were in it already"),
+            (unknown, "items that are not in the catalog; they are used once they are"),
+        ];
+        for (count, what) in items.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = writeln!(text, "{} with {what}", grouped(count));
+        }
+        text
+    })
 }
 
 /// Reasons beyond these add little.

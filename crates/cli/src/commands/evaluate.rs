@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::{Catalog, Categories, Histories, HistoriesBuilder, Names};
 use sottovoce_data::{Interactions, LoadOptions, canonical_order};
-use sottovoce_evaluate::{Evaluation, EvaluationInput, Metrics, RankedLists, RankedListsBuilder, evaluate_lists};
+use sottovoce_evaluate::{EvaluationInput, Metrics, RankedLists, RankedListsBuilder, evaluate_lists};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
     let question = EvaluationInput { categories: categories.as_ref(), ..EvaluationInput::new(&train, &test) };
     let evaluation = evaluate_lists(&question, &args.at, &lists)?;
     if let Some(path) = &args.per_user {
-        write_per_user(path, &evaluation, &index.users)?;
+        folder::write_file(path, metrics_table::by_user(&evaluation, &index.users).as_bytes())?;
     }
     let outcome = Outcome {
         users: index.users.len(),
@@ -146,9 +146,4 @@ fn show(outcome: &Outcome<'_>, common: &Common) -> Result<()> {
         outcome.notes.iter().for_each(|note| output::note(note));
     }
     output::print(&metrics_table::by_cutoff(outcome.at, "lists as given"))
-}
-
-fn write_per_user(path: &Path, evaluation: &Evaluation, users: &Names) -> Result<()> {
-    let text = metrics_table::by_user(evaluation, users);
-    folder::write_file(path, text.as_bytes())
 }

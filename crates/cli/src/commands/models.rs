@@ -15,11 +15,8 @@ pub(crate) fn run(args: &Models, common: &Common) -> Result<()> {
         Some(name) => vec![registry::find(name)?],
         None => registry::all(),
     };
-    if common.json {
-        let models: Vec<_> = chosen.iter().map(|model| describe(model)).collect();
-        return output::print_json(&json!({ "models": models }));
-    }
-    output::print(&match &args.name {
+    let models: Vec<_> = chosen.iter().map(|model| describe(model)).collect();
+    output::answer(common, &json!({ "models": models }), || match &args.name {
         Some(_) => chosen.iter().map(|model| page(model)).collect(),
         None => overview(&chosen),
     })

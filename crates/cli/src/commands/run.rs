@@ -4,6 +4,7 @@ use crate::args::{Common, Run};
 use crate::progress::Bar;
 use crate::{folder, measure, output};
 use anyhow::{Context, Result};
+use serde_json::json;
 use sottovoce_data::LoadOptions;
 use sottovoce_experiment::classifier::Classifiers;
 use sottovoce_experiment::engine::{self, Event, Options, Trials};
@@ -43,21 +44,18 @@ fn show_plan(experiment: &Experiment, common: &Common) -> Result<()> {
     let plans = RowPlan::all(experiment);
     let trials: usize = plans.iter().map(RowPlan::trials).sum();
     let rounds = experiment.classification().map(|task| task.rounds);
-    if common.json {
-        let row = |plan: &RowPlan| serde_json::json!({"data": plan.data.label(), "row": plan.spec.label, "trials": plan.trials()});
-        let rows: Vec<_> = plans.iter().map(row).collect();
-        let mut document = serde_json::json!({"title": experiment.title, "trials": trials, "rows": rows});
-        if let Some(rounds) = rounds {
-            document["rounds"] = rounds.into();
-        }
-        return output::print_json(&document);
+    let row = |plan: &RowPlan| json!({"data": plan.data.label(), "row": plan.spec.label, "trials": plan.trials()});
+    let rows: Vec<_> = plans.iter().map(row).collect();
+    let mut document = json!({"title": experiment.about.title, "trials": trials, "rows": rows});
+    if let Some(rounds) = rounds {
+        document["rounds"] = rounds.into();
     }
-    let each = rounds.map_or_else(String::new, |rounds| format!(" of at most {rounds} rounds"));
-    let mut text = format!("{}: at most {trials} trials{each}\n", experiment.title);
-    for plan in &plans {
-        text += &format!("  {:5} {} on {}\n", plan.trials(), plan.spec.label, plan.data.label());
-    }
-    output::print(&text)
+    output::answer(common, &document, || {
+        let each = rounds.map_or_else(String::new, |rounds| format!(" of at most {rounds} rounds"));
+        let row = |plan: &RowPlan| format!("  {:5} {} on {}\n", plan.trials(), plan.spec.label, plan.data.label());
+        let rows: String = plans.iter().map(row).collect();
+        format!("{}: at most {trials} trials{each}\n{rows}", experiment.about.title)
+    })
 }
 
 /// Runs the trials that are not recorded yet.

@@ -12,10 +12,11 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
 use sottovoce_data::DataSplit;
-use sottovoce_evaluate::{Candidates, EvaluateError, Evaluation, EvaluationInput, Metric, Metrics, Protocol};
+use sottovoce_evaluate::{Candidates, EvaluationInput, Metric, Metrics, Protocol};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
+use sottovoce_experiment::plan::Curve;
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
 use sottovoce_federation::{HistoryFile, registry};
@@ -172,7 +173,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let trained = job.train()?;
     let started = Instant::now();
     let protocol = job.protocol();
-    let evaluation = job.evaluate(&protocol, &trained)?;
+    let evaluation = training::evaluate(&test_question(&data), &protocol, trained.recommender.as_ref())?;
     let seconds = Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
     let vectors = trained.summary.traffic.vectors;
     let outcome = Outcome {
@@ -202,28 +203,19 @@ impl Job<'_> {
     fn train(&self) -> Result<Trained> {
         let parts = &self.data.parts;
         let mut store = self.checkpoints()?;
-        let mut bar = Bar::new(&format!("training {}", self.model.name), 1, self.common.quiet);
         let evaluations = parts.validation.as_ref().map(|held_out| Evaluations {
             question: EvaluationInput::new(&parts.train, held_out),
-            metric: MONITORED,
-            every: 1,
-            patience: self.args.patience.map(|patience| patience as usize),
+            curve: Curve {
+                every: 1,
+                patience: self.args.patience.map(|patience| patience as usize),
+                metric: MONITORED,
+            },
             keep_best: self.args.patience.is_some(),
         });
         let (model, settings, seed) = (self.model, self.settings, self.common.seed);
         let plan = ModelPlan { model, settings, seed, evaluations };
-        let mut on_epoch = |done: usize, all: usize| {
-            bar.set(done as u64, all as u64);
-            Flow::Continue
-        };
-        let context = TrainingContext {
-            store: store.as_mut(),
-            users: Some(&parts.users),
-            catalog: Some(&parts.catalog),
-            recorder: None,
-        };
-        training::train(&plan, &parts.train, &mut on_epoch, context)
-            .with_context(|| format!("training {} on {}", model.name, self.data.name))
+        let context = TrainingContext { store: store.as_mut(), ..TrainingContext::default() };
+        train_with_bar(&plan, self.data, context, self.common)
     }
 
     /// Where checkpoints are written, and training resumes from.
@@ -280,15 +272,10 @@ impl Job<'_> {
         Protocol { cutoffs: self.args.at.clone(), candidates }
     }
 
-    fn evaluate(&self, protocol: &Protocol, trained: &Trained) -> Result<Evaluation, EvaluateError> {
-        training::evaluate(&test_question(self.data), protocol, trained.recommender.as_ref())
-    }
-
     fn store(&self, out: &Path, trained: &Trained, outcome: &DataSetOutcome<'_>) -> Result<()> {
-        let (data, settings) = (self.data, self.settings.iter());
-        let settings = settings.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        let data = self.data;
         let fingerprint = &data.description.fingerprint;
-        let about = About::new(self.model.name, settings, self.common.seed, &data.name, fingerprint);
+        let about = About::new(self.model.name, self.settings, self.common.seed, &data.name, fingerprint);
         folder::write_whole(out, |folder| {
             let DataSplit { train, users, catalog, .. } = &data.parts;
             model_dir::write(folder, &about, trained.recommender.as_ref(), train, users, catalog)?;
@@ -298,6 +285,24 @@ impl Job<'_> {
             store_outcome(folder, outcome)
         })
     }
+}
+
+/// Trains a model on the training part, with a progress bar.
+pub(super) fn train_with_bar<'a>(
+    plan: &ModelPlan<'a>,
+    data: &'a Prepared,
+    context: TrainingContext<'a>,
+    common: &Common,
+) -> Result<Trained> {
+    let (parts, name) = (&data.parts, plan.model.name);
+    let mut bar = Bar::new(&format!("training {name}"), 1, common.quiet);
+    let mut on_epoch = |done: usize, all: usize| {
+        bar.set(done as u64, all as u64);
+        Flow::Continue
+    };
+    let context = TrainingContext { users: Some(&parts.users), catalog: Some(&parts.catalog), ..context };
+    training::train(plan, &parts.train, &mut on_epoch, context)
+        .with_context(|| format!("training {name} on {}", data.name))
 }
 
 /// The evaluation on the test part; items of the validation part are not ranked.
@@ -344,8 +349,7 @@ impl<'a> DataFacts<'a> {
 }
 
 fn store_outcome(folder: &Path, outcome: &impl Serialize) -> Result<()> {
-    let path = folder.join("run.json");
-    std::fs::write(&path, serde_json::to_vec_pretty(outcome)?).with_context(|| format!("writing {}", path.display()))
+    folder::write(&folder.join("run.json"), serde_json::to_vec_pretty(outcome)?)
 }
 
 /// How often each item's row was sent, most often first.
@@ -356,7 +360,7 @@ fn store_updates(path: &Path, catalog: &Catalog, updates: &[u64]) -> Result<()> 
     for item in order {
         text.push_str(&format!("{}\t{}\n", &catalog.ids[item], updates[item]));
     }
-    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    folder::write(path, text)
 }
 
 fn show(args: &Train, model: &Model, outcome: &DataSetOutcome<'_>) -> Result<()> {

@@ -31,10 +31,7 @@ pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
         wrong @ UnlearningError::Value { .. } => Usage(wrong.to_string()).into(),
         other => anyhow::Error::from(other),
     })?;
-    if common.json {
-        return output::print_json(&document(args, common, &data.name, &found));
-    }
-    output::print(&table(args, &data.name, &found))
+    output::answer(common, &document(args, common, &data.name, &found), || table(args, &data.name, &found))
 }
 
 fn document(args: &Unlearn, common: &Common, data: &str, found: &Findings) -> Value {

@@ -1,13 +1,14 @@
 //! Feature extraction: from the sources of a graph to facts.
 
 use super::feature_files::{self, numbered};
-use super::mapping::{Items, roots};
+use super::mapping::{items_of, roots};
 use super::source::{Content, Source, Syntax};
 use super::traversal;
 use super::triples::BadLineHandler;
 use super::vocabulary::{Key, Texts, Vocabulary, parts};
 use super::{GraphConfig, GraphReport};
 use crate::error::Result;
+use crate::intern::Interner;
 use crate::load::LoadOptions;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sottovoce_core::{Catalog, Facts, Names};
@@ -32,11 +33,9 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     pub(super) fn run(mut self, sources: &[Source<'_>]) -> Result<(Facts, GraphReport)> {
-        self.report.files = sources.iter().map(named).collect();
-        let mut items = Items::of(self.catalog)?;
-        self.read_feature_files(sources, &mut items)?;
-        self.traverse(sources, &mut items)?;
-        self.report.strangers = items.unknown();
+        let items = items_of(self.catalog)?;
+        self.read_feature_files(sources, &items)?;
+        self.traverse(sources, &items)?;
         self.drop_rare();
         let keys: FxHashSet<Key> = self.pairs.iter().map(|&(_, key)| key).collect();
         let objects: FxHashSet<u32> = keys.iter().map(|&key| parts(key).1).collect();
@@ -52,7 +51,7 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     /// Feature files and categories.
-    fn read_feature_files(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<()> {
+    fn read_feature_files(&mut self, sources: &[Source<'_>], items: &Interner) -> Result<()> {
         let mut bad_lines = BadLineHandler { skip: self.skip, report: &mut self.report };
         let numbers = numbered(sources, &mut bad_lines)?;
         for source in sources {
@@ -77,7 +76,7 @@ impl<'p> FeatureExtraction<'p> {
     }
 
     /// Statements.
-    fn traverse(&mut self, sources: &[Source<'_>], items: &mut Items) -> Result<()> {
+    fn traverse(&mut self, sources: &[Source<'_>], items: &Interner) -> Result<()> {
         if !sources.iter().any(|source| matches!(source, Source::File(_, Content::Triples(_)) | Source::Town(_))) {
             return Ok(());
         }
@@ -106,14 +105,6 @@ impl<'p> FeatureExtraction<'p> {
 fn has_labels(source: &Source<'_>) -> bool {
     use Syntax::{NTriples, Turtle};
     matches!(source, Source::File(_, Content::Triples(NTriples | Turtle)) | Source::Town(_))
-}
-
-fn named(source: &Source<'_>) -> String {
-    match source {
-        Source::File(file, _) => file.label(),
-        Source::Categories => "categories".to_owned(),
-        Source::Town(_) => "town".to_owned(),
-    }
 }
 
 /// Numbers the features by hops and text, so that the order of files does not matter.

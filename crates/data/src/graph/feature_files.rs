@@ -1,11 +1,11 @@
 //! Features from feature files and categories.
 
 use super::extraction::Pairs;
-use super::mapping::Items;
 use super::source::{Columns, Content, GraphFile, Source};
 use super::triples::{BadLineHandler, rows};
 use super::vocabulary::{EMPTY_CHAIN, Vocabulary, key};
 use crate::error::{BadLine, DataError, Result, shorten};
+use crate::intern::Interner;
 use rustc_hash::FxHashMap;
 use sottovoce_core::Catalog;
 
@@ -30,7 +30,7 @@ pub(super) fn numbered(sources: &[Source<'_>], bad_lines: &mut BadLineHandler<'_
 pub(super) fn features(
     (file, columns): (&GraphFile<'_>, Columns<3>),
     numbered: Option<&Numbered>,
-    items: &mut Items,
+    items: &Interner,
     vocabulary: &mut Vocabulary<'_>,
     bad_lines: &mut BadLineHandler<'_>,
     into: &mut Pairs,
@@ -54,7 +54,7 @@ pub(super) fn features(
                 }
             },
         };
-        let Some(item) = items.find(item) else { return Ok(()) };
+        let Some(item) = items.get(item.as_bytes()) else { return Ok(()) };
         let chain = vocabulary.chain(chain)?;
         into.push((item, key(chain, vocabulary.node(object)?)));
         Ok(())

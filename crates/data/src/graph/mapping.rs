@@ -6,41 +6,19 @@ use super::triples::{BadLineHandler, rows};
 use super::vocabulary::Vocabulary;
 use crate::error::{DataError, Result};
 use crate::intern::Interner;
-use rustc_hash::FxHashSet;
 use sottovoce_core::Catalog;
 
 /// The prefix of the town's places.
 const TOWN: &str = "http://town.example/place/";
 
 /// The items of a catalog by their ids.
-pub(super) struct Items {
-    ids: Interner,
-    /// Ids that are not in the catalog.
-    unknown: FxHashSet<String>,
-}
-
-impl Items {
-    pub(super) fn of(catalog: &Catalog) -> Result<Self> {
-        let mut ids = Interner::default();
-        for id in catalog.ids.iter() {
-            let too_large = |_| DataError::TooLarge("catalog".to_owned(), "item ids");
-            ids.number(id.as_bytes()).map_err(too_large)?;
-        }
-        Ok(Self { ids, unknown: FxHashSet::default() })
+pub(super) fn items_of(catalog: &Catalog) -> Result<Interner> {
+    let mut items = Interner::default();
+    for id in catalog.ids.iter() {
+        let too_large = |_| DataError::TooLarge("catalog".to_owned(), "item ids");
+        items.number(id.as_bytes()).map_err(too_large)?;
     }
-
-    /// The item of an id; unknown ids are counted.
-    pub(super) fn find(&mut self, id: &str) -> Option<u32> {
-        let found = self.ids.get(id.as_bytes());
-        if found.is_none() && !self.unknown.contains(id) {
-            self.unknown.insert(id.to_owned());
-        }
-        found
-    }
-
-    pub(super) fn unknown(&self) -> usize {
-        self.unknown.len()
-    }
+    Ok(items)
 }
 
 /// Nodes and the items they are, ascending by item.
@@ -51,7 +29,7 @@ pub(super) fn roots(
     sources: &[Source<'_>],
     catalog: &Catalog,
     base: &str,
-    items: &mut Items,
+    items: &Interner,
     vocabulary: &mut Vocabulary<'_>,
     (skip, report): (bool, &mut GraphReport),
 ) -> Result<Roots> {
@@ -62,7 +40,7 @@ pub(super) fn roots(
         mapped = true;
         let mut bad_lines = BadLineHandler { skip, report };
         rows(file, *columns, ["item", "entity"], &mut bad_lines, &mut |[id, entity], _| {
-            if let Some(item) = items.find(id) {
+            if let Some(item) = items.get(id.as_bytes()) {
                 roots.push((item, vocabulary.node(entity)?));
             }
             Ok(())

@@ -36,6 +36,7 @@ pub use describe::{FactsDescription, Frequent, describe_facts};
 use crate::error::{DataError, Result};
 use crate::files::Files;
 use crate::load::LoadOptions;
+use crate::load_report::SkippedLines;
 use extraction::FeatureExtraction;
 use serde::Serialize;
 use sottovoce_core::{Catalog, Facts};
@@ -85,26 +86,18 @@ impl Default for GraphConfig {
 }
 
 /// What was read, skipped and dropped while reading a graph.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphReport {
-    /// The files that were read.
-    pub files: Vec<String>,
     /// Statements in them.
     pub statements: u64,
-    /// Statements within reach of an item.
-    pub within_reach: u64,
     /// Items with features.
     pub linked: usize,
-    /// Items of mappings and feature files that are not in the catalog.
-    pub strangers: usize,
     /// Facts dropped for their predicate.
     pub auxiliary: u64,
     /// Features dropped because too few items have them.
     pub rare: usize,
     /// Bad lines that were skipped on request.
-    pub skipped: u64,
-    /// The first of them.
-    pub examples: Vec<String>,
+    pub bad: SkippedLines,
 }
 
 impl GraphReport {
@@ -116,9 +109,9 @@ impl GraphReport {
             facts.items(),
             facts.features()
         )];
-        if self.skipped > 0 {
-            let examples = self.examples.join("; ");
-            lines.push(format!("{} bad lines of the graph were skipped, such as {examples}", self.skipped));
+        if self.bad.skipped > 0 {
+            let SkippedLines { skipped, examples } = &self.bad;
+            lines.push(format!("{skipped} bad lines of the graph were skipped, such as {}", examples.join("; ")));
         }
         lines
     }

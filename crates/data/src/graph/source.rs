@@ -4,7 +4,7 @@ use crate::error::{DataError, Result};
 use crate::fields::{Delimiter, Fields};
 use crate::files::{Files, unpacked_name};
 use crate::lines::Lines;
-use crate::load::{DATA_DIR, LoadOptions};
+use crate::load::{LoadOptions, data_folder};
 use crate::town::{Town, TownSpec};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -113,8 +113,7 @@ fn split_name(text: &str) -> (Option<&str>, &str) {
 /// A path, or one below the folder of data sets.
 fn locate(name: &str, options: &LoadOptions) -> Result<PathBuf> {
     let path = Path::new(name);
-    let folder = options.data_dir.clone().or_else(|| std::env::var_os(DATA_DIR).map(PathBuf::from));
-    let below = folder.filter(|_| path.is_relative()).map(|folder| folder.join(name));
+    let below = data_folder(options.data_dir.as_deref()).filter(|_| path.is_relative()).map(|folder| folder.join(name));
     let found = [Some(path.to_owned()), below].into_iter().flatten().find(|path| path.is_file());
     found.ok_or_else(|| {
         DataError::NotFound(

@@ -37,7 +37,7 @@ fn turtle_is_walked_hop_by_hop_from_the_items_of_a_mapping() {
     assert_eq!(of(&facts, 0), ["director: mann", "director > born in: chicago"]);
     assert_eq!(of(&facts, 1), [""; 0]);
     assert_eq!(of(&facts, 2), ["country: USA", "director: Joe Johnston", "director > born in: austin"]);
-    assert_eq!((report.linked, report.strangers, report.auxiliary), (2, 1, 2));
+    assert_eq!((report.linked, report.auxiliary), (2, 2));
     assert_eq!(report.statements, 11);
     let (far, _) = read(&all(3), &files, &["7"]).unwrap();
     assert_eq!(of(&far, 0).last().map(String::as_str), Some("director > born in > state: illinois"));
@@ -156,7 +156,7 @@ fn bad_lines_are_named_or_skipped_and_counted() {
     let text = format!("{header}a\tp\t\na\tp\tb\n\tp\tb\n");
     let files = [("g.tsv", text.as_bytes())];
     let (facts, report) = graph_of_bytes(&all(2), &files, &catalog(&["a"]), &skip).unwrap();
-    assert_eq!((facts.len(), report.skipped, report.examples.len()), (1, 2, 2));
+    assert_eq!((facts.len(), report.bad.skipped, report.bad.examples.len()), (1, 2, 2));
     let none = read_graph(&all(0), "", &catalog(&["a"]), &skip).unwrap_err().to_string();
     assert!(none.contains("hops"), "{none}");
     let plan = GraphConfig { sources: vec!["not-there.nt".to_owned()], ..all(1) };

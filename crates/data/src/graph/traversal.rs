@@ -74,7 +74,6 @@ pub(super) fn reach(
     }
     taken.edges.sort_unstable();
     taken.edges.dedup();
-    report.within_reach = taken.edges.len() as u64;
     report.auxiliary += taken.dropped;
     let mut ends = vec![0u32; vocabulary.nodes.len()];
     taken.edges.iter().for_each(|edge| ends[edge[0] as usize] += 1);

@@ -25,19 +25,13 @@ pub(super) struct BadLineHandler<'n> {
     pub(super) report: &'n mut GraphReport,
 }
 
-/// How many bad lines are reported in full.
-const EXAMPLES: usize = 5;
-
 impl BadLineHandler<'_> {
     /// Counts a bad line, or makes it an error.
     pub(super) fn handle(&mut self, bad: BadLine) -> Result<()> {
         if !self.skip {
             return Err(DataError::BadLine(Box::new(bad)));
         }
-        self.report.skipped += 1;
-        if self.report.examples.len() < EXAMPLES {
-            self.report.examples.push(bad.to_string());
-        }
+        self.report.bad.add(&bad);
         Ok(())
     }
 }

@@ -4,9 +4,11 @@
 //! a folder (`img_align_celeba`) holds the images. After the thesis (sec. 5.5.2) a random share of the images is kept,
 //! people with few are left out, and the others are a client each.
 
+use super::consecutive;
 use super::decode::decode;
 use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
+use serde::Serialize;
 use sottovoce_core::{Images, Rng};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ const FOLDERS: [&str; 3] = ["img_align_celeba", "Img/img_align_celeba", "images"
 const NAMED: usize = 3;
 
 /// Options for reading CelebA.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CelebA {
     /// The attribute to classify, such as `Smiling`.
     pub attribute: String,
@@ -32,8 +34,6 @@ pub struct CelebA {
     pub share: f64,
     /// People with fewer images of those are left out.
     pub least: usize,
-    /// Seed of the random share.
-    pub seed: u64,
 }
 
 /// Images, and who is on which, one list a person.
@@ -57,14 +57,14 @@ pub fn is_celeba(folder: &Path) -> bool {
     folder.join(ATTRIBUTES).is_file()
 }
 
-/// Reads CelebA from a folder.
+/// Reads CelebA from a folder; the seed is that of the random share.
 ///
 /// # Errors
 /// If a file is missing or not as its format asks, or an image is missing or cannot be decoded.
-pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces> {
+pub fn read_celeba(folder: &Path, wanted: &CelebA, seed: u64) -> Result<Faces> {
     let listed = attributes(folder, wanted)?;
     let identities = identities(folder)?;
-    let people = chosen(folder, &listed, &identities, wanted)?;
+    let people = chosen(folder, &listed, &identities, wanted, seed)?;
     let pictures = pictures(folder)?;
     let order: Vec<usize> = people.iter().flatten().copied().collect();
     let missing: Vec<&str> = order
@@ -76,12 +76,9 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces> {
         let others = missing.len().min(NAMED);
         let what = match missing.len() {
             1 => first.to_owned(),
-            count => {
-                format!("{} and others, {count} of {} images", missing[..others].join(", "), order.len())
-            }
+            count => format!("{} and others, {count} of {} images", missing[..others].join(", "), order.len()),
         };
-        let place = pictures.display().to_string();
-        return Err(ImageDataError::Missing(place, what, String::new()));
+        return Err(ImageDataError::missing(pictures.display(), what));
     }
     let values: Vec<Vec<u8>> = order
         .par_iter()
@@ -90,12 +87,7 @@ pub fn read_celeba(folder: &Path, wanted: &CelebA) -> Result<Faces> {
     let (labels, sharp) = order.iter().map(|&place| (u8::from(listed[place].positive), listed[place].sharp)).unzip();
     let shape = [wanted.channels, wanted.side, wanted.side];
     let images = Images::new(shape, 2, values.concat(), labels)?.with_sharpness(sharp)?;
-    let mut next = 0;
-    let numbered = people.iter().map(|own| {
-        next += own.len() as u32;
-        (next - own.len() as u32..next).collect()
-    });
-    Ok(Faces { people: numbered.collect(), images })
+    Ok(Faces { people: consecutive(people.iter().map(Vec::len)), images })
 }
 
 fn text_of(folder: &Path, name: &str) -> Result<(PathBuf, String)> {
@@ -170,9 +162,10 @@ fn chosen(
     listed: &[Listed],
     identities: &HashMap<String, u64>,
     wanted: &CelebA,
+    seed: u64,
 ) -> Result<Vec<Vec<usize>>> {
     let mut order: Vec<usize> = (0..listed.len()).collect();
-    Rng::new(wanted.seed).stream("share of images", 0).shuffle(&mut order);
+    Rng::new(seed).stream("share of images", 0).shuffle(&mut order);
     order.truncate((listed.len() as f64 * wanted.share).round() as usize);
     order.sort_unstable();
     let mut people: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -189,13 +182,8 @@ fn chosen(
 
 fn pictures(folder: &Path) -> Result<PathBuf> {
     let found = FOLDERS.iter().map(|name| folder.join(name)).find(|path| path.is_dir());
-    found.ok_or_else(|| {
-        ImageDataError::Missing(
-            folder.display().to_string(),
-            format!("the folder of images ({})", FOLDERS.join(" or ")),
-            String::new(),
-        )
-    })
+    let what = || format!("the folder of images ({})", FOLDERS.join(" or "));
+    found.ok_or_else(|| ImageDataError::missing(folder.display(), what()))
 }
 
 fn picture(path: &Path, wanted: &CelebA) -> Result<Vec<u8>> {
@@ -213,7 +201,7 @@ mod tests {
 
     fn wanted() -> CelebA {
         let (attribute, blurry) = ("Smiling".to_owned(), "Blurry".to_owned());
-        CelebA { attribute, blurry, side: 2, channels: 1, share: 1.0, least: 2, seed: 1 }
+        CelebA { attribute, blurry, side: 2, channels: 1, share: 1.0, least: 2 }
     }
 
     /// Five images of two people, and one of a third.
@@ -235,20 +223,20 @@ mod tests {
     fn reads_people_with_enough_images() {
         let folder = folder();
         assert!(is_celeba(folder.path()));
-        let faces = read_celeba(folder.path(), &wanted()).unwrap();
+        let faces = read_celeba(folder.path(), &wanted(), 1).unwrap();
         assert_eq!(faces.people, [vec![0, 1, 2], vec![3, 4]]);
         let firsts: Vec<u8> = (0..5).map(|image| faces.images.pixels_of(image)[0]).collect();
         assert_eq!((firsts, faces.images.labels()), (vec![2, 4, 5, 1, 3], &[0, 0, 1, 1, 1][..]));
         let sharp: Vec<bool> = (0..5).map(|image| faces.images.is_sharp(image)).collect();
         assert_eq!(sharp, [false, true, false, true, true]);
         let few = CelebA { share: 0.5, least: 3, ..wanted() };
-        assert!(read_celeba(folder.path(), &few).unwrap().people.len() <= 1);
+        assert!(read_celeba(folder.path(), &few, 1).unwrap().people.len() <= 1);
     }
 
     #[test]
     fn errors_name_missing_and_invalid_files() {
         let folder = folder();
-        let error = |wanted: &CelebA| read_celeba(folder.path(), wanted).unwrap_err().to_string();
+        let error = |wanted: &CelebA| read_celeba(folder.path(), wanted, 1).unwrap_err().to_string();
         let other = CelebA { attribute: "Happy".to_owned(), ..wanted() };
         assert!(error(&other).ends_with("line 2: no attribute Happy; there are: Bald, Blurry, Smiling"));
         fs::remove_file(folder.path().join("img_align_celeba/3.png")).unwrap();

@@ -35,6 +35,10 @@ impl ImageDataError {
         Self::Io(path.to_string(), source)
     }
 
+    pub(super) fn missing(folder: impl fmt::Display, what: String) -> Self {
+        Self::Missing(folder.to_string(), what, String::new())
+    }
+
     pub(super) fn content(file: impl fmt::Display, place: impl fmt::Display, problem: impl Into<String>) -> Self {
         Self::Content(file.to_string(), place.to_string(), problem.into())
     }

@@ -7,6 +7,7 @@
 //! are marked, and more of them with some people than with others; and a few labels that are wrong.
 
 use super::celeba::Faces;
+use super::consecutive;
 use super::error::{ImageDataError, Result};
 use rayon::prelude::*;
 use sottovoce_core::{Images, Rng, math};
@@ -90,12 +91,7 @@ pub fn synthetic_faces(spec: &FacesSpec) -> Result<Faces> {
             (0..person.images as u64).map(|n| draw(spec, &person, &mut rng.stream("image", n))).collect()
         })
         .collect();
-    let mut next = 0;
-    let people = own.iter().map(|own| {
-        next += own.len() as u32;
-        (next - own.len() as u32..next).collect()
-    });
-    let people = people.collect();
+    let people = consecutive(own.iter().map(Vec::len));
     let (mut pixels, mut labels, mut sharp) = (Vec::new(), Vec::new(), Vec::new());
     for drawn in own.into_iter().flatten() {
         pixels.extend(drawn.pixels);

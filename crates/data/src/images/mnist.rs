@@ -29,40 +29,25 @@ pub fn is_mnist(folder: &Path) -> bool {
 /// # Errors
 /// If one is missing or not as the format asks, or images and labels do not fit together.
 pub fn read_mnist(folder: &Path) -> Result<Mnist> {
-    let mut all: Option<(Vec<u8>, Vec<u8>, [usize; 2])> = None;
-    let mut train = 0;
-    for [images, labels] in PARTS {
-        let (pixels, own, side, file) = part(folder, images, labels)?;
-        match &mut all {
-            None => {
-                train = own.len();
-                all = Some((pixels, own, side));
-            }
-            Some((_, _, first)) if *first != side => {
-                let problem = format!("images of {side:?}, where those for training are of {first:?}");
-                return Err(ImageDataError::content(file.display(), "byte 8", problem));
-            }
-            Some((all, labels, _)) => {
-                all.extend(pixels);
-                labels.extend(own);
-            }
-        }
+    let [first, second] = PARTS;
+    let (mut pixels, mut labels, sides, _) = part(folder, first)?;
+    let (test_pixels, test_labels, test_sides, file) = part(folder, second)?;
+    if test_sides != sides {
+        let problem = format!("images of {test_sides:?}, where those for training are of {sides:?}");
+        return Err(ImageDataError::content(file.display(), "byte 8", problem));
     }
-    let (pixels, labels, [height, width]) = all.unwrap_or_default();
+    let ([height, width], train) = (sides, labels.len());
+    pixels.extend(test_pixels);
+    labels.extend(test_labels);
     Ok(Mnist { images: Images::new([1, height, width], CLASSES, pixels, labels)?, train })
 }
 
 type Part = (Vec<u8>, Vec<u8>, [usize; 2], PathBuf);
 
-fn part(folder: &Path, images: &str, labels: &str) -> Result<Part> {
+fn part(folder: &Path, [images, labels]: [&str; 2]) -> Result<Part> {
     let need = |name: &str, sides: usize| {
-        find(folder, name, sides).ok_or_else(|| {
-            ImageDataError::Missing(
-                folder.display().to_string(),
-                format!("{name}-idx{sides}-ubyte (or the same with .gz)"),
-                String::new(),
-            )
-        })
+        let what = || format!("{name}-idx{sides}-ubyte (or the same with .gz)");
+        find(folder, name, sides).ok_or_else(|| ImageDataError::missing(folder.display(), what()))
     };
     let (image_file, label_file) = (need(images, 3)?, need(labels, 1)?);
     let (pixels, own) = (idx::read(&image_file, 3)?, idx::read(&label_file, 1)?);

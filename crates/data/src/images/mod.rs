@@ -34,6 +34,12 @@ impl Faces {
     }
 }
 
+/// Consecutive numbers for each person, as many as they have images.
+fn consecutive(counts: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
+    let mut next = 0..;
+    counts.map(|count| next.by_ref().take(count).collect()).collect()
+}
+
 /// A hash of images, labels and sharpness.
 pub fn image_fingerprint(images: &Images) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -50,8 +56,7 @@ pub fn image_fingerprint(images: &Images) -> String {
 /// # Errors
 /// If there is none.
 pub fn find_folder(source: &str, data_dir: Option<&Path>) -> Result<PathBuf, ImageDataError> {
-    let from_environment = || std::env::var_os(crate::DATA_DIR).map(PathBuf::from);
-    let data = data_dir.map(Path::to_path_buf).or_else(from_environment);
+    let data = crate::load::data_folder(data_dir);
     let named = data.as_ref().map(|folder| folder.join(source));
     let found = [Some(PathBuf::from(source)), named].into_iter().flatten().find(|path| path.is_dir());
     found.ok_or_else(|| {
@@ -59,7 +64,6 @@ pub fn find_folder(source: &str, data_dir: Option<&Path>) -> Result<PathBuf, Ima
             || format!(" (names are looked up under --data-dir or {})", crate::DATA_DIR),
             |folder| format!(" (looked for here and under {})", folder.display()),
         );
-        let what = format!("a folder of this name{searched}");
-        ImageDataError::Missing(source.to_owned(), what, String::new())
+        ImageDataError::missing(source, format!("a folder of this name{searched}"))
     })
 }

@@ -14,7 +14,7 @@ use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::schema::types::ColumnDescriptor;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Reads a whole file, one row group at a time.
@@ -222,12 +222,7 @@ fn push(row: [Option<&mut Values>; 4], builder: &mut DatasetBuilder) -> Result<(
 fn id_of<'a>(cell: Option<Cell<'a>>, field: &'static str) -> Result<std::borrow::Cow<'a, [u8]>, RowError> {
     match cell {
         Some(Cell::Text(text)) => Ok(text.into()),
-        Some(Cell::Whole(number)) => {
-            let mut text = Vec::with_capacity(20);
-            // Writing to memory does not fail.
-            let _ = write!(text, "{number}");
-            Ok(text.into())
-        }
+        Some(Cell::Whole(number)) => Ok(number.to_string().into_bytes().into()),
         Some(Cell::Decimal(value)) if value == value.trunc() && value.abs() < 9e15 => {
             Ok((value as i64).to_string().into_bytes().into())
         }

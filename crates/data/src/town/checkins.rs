@@ -5,7 +5,7 @@ use super::places::{District, Place};
 use super::residents::Resident;
 use super::tastes::{Group, SPREAD};
 use super::taxonomy::TOPS;
-use super::{Town, rhythm};
+use super::{START, Town, rhythm};
 use sottovoce_core::{Rng, math};
 
 /// One visit.
@@ -131,7 +131,7 @@ impl Town {
 
     /// A place the resident has not been to, which is open and suits them and the hour.
     fn discover(&self, resident: &Resident, day: &Day, time: i64, past: &[CheckIn], rng: &mut Rng) -> u32 {
-        let moment = (time - self.start()) as f64 / (self.end() - self.start()) as f64;
+        let moment = (time - START) as f64 / (self.end() - START) as f64;
         let moved = resident.moved(moment);
         let suits_hour = day.suits(time);
         let mut settled = self.landmark;

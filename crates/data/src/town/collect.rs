@@ -3,7 +3,7 @@
 use super::taxonomy::{LEAVES, LEAVES_A_TOP, TOPS, leaf_name, top_name};
 use super::{CheckIn, Town};
 use rayon::prelude::*;
-use sottovoce_core::{Catalog, Categories, Histories, Names};
+use sottovoce_core::{Catalog, Categories, Names};
 
 /// All check-ins as columns, resident after resident, each in time order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,15 +72,6 @@ impl Town {
             all.extend_from_slice(&own);
         }
         (all, lengths)
-    }
-
-    /// Everyone's history with timestamps; a place visited again comes again.
-    pub fn histories(&self) -> Histories {
-        let all = self.collect();
-        match Histories::from_columns(all.offsets, all.place, Vec::new(), all.time, self.places().len()) {
-            Ok(histories) => histories,
-            Err(wrong) => unreachable!("a town's columns fit together: {wrong}"),
-        }
     }
 
     /// The places as items: ids are their indices; titles; category and main category.

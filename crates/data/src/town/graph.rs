@@ -20,6 +20,19 @@ struct Statements<W> {
 }
 
 impl<W: Write> Statements<W> {
+    /// A type, a name and links: predicates, and the kinds and numbers of what they lead to.
+    fn describe(
+        &mut self,
+        (thing, class): (Thing, &str),
+        name: &str,
+        links: &[(&str, &'static str, u32)],
+    ) -> io::Result<()> {
+        self.introduce(&thing, class, name)?;
+        links
+            .iter()
+            .try_for_each(|&(predicate, kind, index)| self.link(&thing, predicate, &Thing(kind, index as usize)))
+    }
+
     fn link(&mut self, subject: &Thing, predicate: &str, object: &Thing) -> io::Result<()> {
         self.written += 1;
         writeln!(self.out, "<{BASE}{subject}> <{BASE}{predicate}> <{BASE}{object}> .")
@@ -44,17 +57,7 @@ impl std::fmt::Display for Thing {
 
 /// A literal as N-Triples wants it.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            other => out.push(other),
-        }
-    }
-    out
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "\\r")
 }
 
 impl Town {
@@ -82,9 +85,8 @@ impl Town {
             to.introduce(&Thing("main-category", top), "MainCategory", top_name(top))?;
         }
         for leaf in 0..LEAVES {
-            let category = Thing("category", leaf);
-            to.introduce(&category, "Category", leaf_name(leaf))?;
-            to.link(&category, "broader", &Thing("main-category", leaf / LEAVES_A_TOP))?;
+            let links = [("broader", "main-category", (leaf / LEAVES_A_TOP) as u32)];
+            to.describe((Thing("category", leaf), "Category"), leaf_name(leaf), &links)?;
         }
         Ok(())
     }
@@ -113,41 +115,33 @@ impl Town {
 
     fn write_people<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
         for (index, chain) in self.grounds.chains.iter().enumerate() {
-            let this = Thing("chain", index);
-            to.introduce(&this, "Chain", &chain.name)?;
-            to.link(&this, "headOffice", &Thing("district", chain.home as usize))?;
+            let links = [("headOffice", "district", chain.home)];
+            to.describe((Thing("chain", index), "Chain"), &chain.name, &links)?;
         }
         for (index, owner) in self.grounds.owners.iter().enumerate() {
-            let this = Thing("owner", index);
-            to.introduce(&this, "Owner", &owner.name)?;
-            to.link(&this, "bornIn", &Thing("district", owner.born as usize))?;
+            let links = [("bornIn", "district", owner.born)];
+            to.describe((Thing("owner", index), "Owner"), &owner.name, &links)?;
         }
         for (index, architect) in self.grounds.architects.iter().enumerate() {
-            let this = Thing("architect", index);
-            to.introduce(&this, "Architect", &architect.name)?;
-            to.link(&this, "bornIn", &Thing("district", architect.born as usize))?;
-            to.link(&this, "buildsIn", &Thing("style", architect.style as usize))?;
+            let links = [("bornIn", "district", architect.born), ("buildsIn", "style", architect.style)];
+            to.describe((Thing("architect", index), "Architect"), &architect.name, &links)?;
         }
         Ok(())
     }
 
     fn write_places<W: Write>(&self, to: &mut Statements<W>) -> io::Result<()> {
         for (index, place) in self.places().iter().enumerate() {
-            let this = Thing("place", index);
-            to.introduce(&this, "Place", &place.title)?;
-            to.link(&this, "category", &Thing("category", place.category as usize))?;
-            to.link(&this, "inDistrict", &Thing("district", place.district as usize))?;
-            let others = [
-                ("style", Some(place.style)),
-                ("price", Some(place.price)),
-                ("owner", Some(place.owner)),
-                ("architect", Some(place.architect)),
-                ("cuisine", place.cuisine),
-                ("chain", place.chain),
+            let mut links = vec![
+                ("category", "category", place.category),
+                ("inDistrict", "district", place.district),
+                ("style", "style", place.style),
+                ("price", "price", place.price),
+                ("owner", "owner", place.owner),
+                ("architect", "architect", place.architect),
             ];
-            for (kind, index) in others {
-                index.map_or(Ok(()), |index| to.link(&this, kind, &Thing(kind, index as usize)))?;
-            }
+            links.extend(place.cuisine.map(|cuisine| ("cuisine", "cuisine", cuisine)));
+            links.extend(place.chain.map(|chain| ("chain", "chain", chain)));
+            to.describe((Thing("place", index), "Place"), &place.title, &links)?;
         }
         Ok(())
     }

@@ -150,11 +150,6 @@ impl Town {
         &self.grounds.districts
     }
 
-    /// The first second of the period, since 1970.
-    pub fn start(&self) -> i64 {
-        START
-    }
-
     /// The first second after the period.
     pub fn end(&self) -> i64 {
         START + i64::from(self.spec.days) * 86_400

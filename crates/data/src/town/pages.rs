@@ -7,7 +7,7 @@ use super::rhythm;
 use super::spec::READING_DAYS;
 use super::tastes::Group;
 use super::taxonomy::{PAGE_TREE, TOPICS, TOPICS_A_SECTION, topic_name};
-use super::{Resident, Town};
+use super::{Resident, START, Town};
 use sottovoce_core::{Rng, math};
 
 /// A web page.
@@ -123,7 +123,7 @@ impl Town {
         let mut rng = self.root.stream("reading", user as u64);
         into.clear();
         let count = 1.0 + rhythm::long_tailed(self.spec.views - 1.0, SPREAD, &mut rng).min(50.0 * self.spec.views);
-        let from = (self.end() - i64::from(READING_DAYS) * 86_400).max(self.start());
+        let from = (self.end() - i64::from(READING_DAYS) * 86_400).max(START);
         for _ in 0..count as usize {
             into.push(self.page_view(&resident, &interests, from, &mut rng));
         }

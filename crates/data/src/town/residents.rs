@@ -1,8 +1,8 @@
 //! Who lives in the town: the ground truth behind check-ins and reading.
 
-use super::Town;
 use super::places::{Position, point_in};
 use super::taxonomy::LEAVES;
+use super::{START, Town};
 use sottovoce_core::{Rng, math};
 
 /// How much residents differ from their group in liking single categories (standard deviation of log odds).
@@ -54,7 +54,7 @@ impl Town {
             group: group as u32,
             next_group: next_group as u32,
             drifted: (self.spec.drift * (0.5 + rng.unit())).min(1.0),
-            joined: self.start() + (0.5 * late * (self.end() - self.start()) as f64) as i64,
+            joined: START + (0.5 * late * (self.end() - START) as f64) as i64,
             bent: std::array::from_fn(|_| self.bent(&mut rng)),
         }
     }

@@ -1,7 +1,7 @@
 //! The taste groups: what their members like in places and read about.
 
 use super::places::{CUISINES, STYLES};
-use super::taxonomy::{LEAVES, LEAVES_A_TOP, PAGE_TREE, TOPICS, TOPICS_A_SECTION, TOPS, leaf_name};
+use super::taxonomy::{LEAVES, LEAVES_A_TOP, PAGE_TREE, TOPICS, TOPICS_A_SECTION, TOPS};
 use sottovoce_core::{Rng, math};
 
 /// How much a group's liking differs between main categories, categories, cuisines, styles and prices, and between
@@ -36,13 +36,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// What the group likes best, in words: "Jazz Cellar and Wine Bar".
-    pub fn label(&self) -> String {
-        let mut order: Vec<usize> = (0..LEAVES).collect();
-        order.sort_by(|&a, &b| self.categories[b].total_cmp(&self.categories[a]));
-        format!("{} and {}", leaf_name(order[0]), leaf_name(order[1]))
-    }
-
     /// Taste over the place categories, as shares that add up to 1.
     pub fn taste(&self) -> [f32; LEAVES] {
         let weights = self.categories.map(math::exp);

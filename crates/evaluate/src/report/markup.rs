@@ -28,32 +28,18 @@ pub(super) fn unless_empty(text: &str, show: impl FnOnce(&str) -> String) -> Str
 
 /// Prose as HTML: everything escaped, then `**` and `` ` `` in pairs become `<strong>` and `<code>`.
 pub(super) fn inline(text: &str) -> String {
-    let safe = escape(text);
-    let code: Vec<&str> = safe.split('`').collect();
-    let mut out = String::with_capacity(safe.len() + 32);
-    for (at, piece) in code.iter().enumerate() {
-        let closed = at + 1 < code.len();
-        match (at % 2 == 1, closed) {
-            (true, true) => out.extend(["<code>", piece, "</code>"]),
-            (true, false) => out.extend(["`", &strong(piece)]),
-            (false, _) => out.push_str(&strong(piece)),
-        }
-    }
-    out
+    paired(&escape(text), "`", "code", |text| paired(text, "**", "strong", str::to_owned))
 }
 
-fn strong(text: &str) -> String {
-    let pieces: Vec<&str> = text.split("**").collect();
-    let mut out = String::with_capacity(text.len() + 16);
-    for (at, piece) in pieces.iter().enumerate() {
-        let closed = at + 1 < pieces.len();
-        match (at % 2 == 1, closed) {
-            (true, true) => out.extend(["<strong>", piece, "</strong>"]),
-            (true, false) => out.extend(["**", piece]),
-            (false, _) => out.push_str(piece),
-        }
-    }
-    out
+/// A text in which marks in pairs become an element, and `outside` makes the rest.
+fn paired(text: &str, mark: &str, element: &str, outside: impl Fn(&str) -> String) -> String {
+    let pieces: Vec<&str> = text.split(mark).collect();
+    let piece = |(at, piece): (usize, &&str)| match (at % 2 == 1, at + 1 < pieces.len()) {
+        (true, true) => format!("<{element}>{piece}</{element}>"),
+        (true, false) => mark.to_owned() + &outside(piece),
+        (false, _) => outside(piece),
+    };
+    pieces.iter().enumerate().map(piece).collect()
 }
 
 /// Prose without its marks, for places that hold plain text only.

@@ -32,7 +32,6 @@ macro_rules! setters {
 mod csv;
 mod date;
 mod html;
-pub(crate) mod lenient;
 mod markup;
 mod model;
 mod number;

@@ -5,42 +5,34 @@ use super::table::Table;
 use serde::{Deserialize, Serialize};
 
 /// Everything one report shows. Prose may use `**strong**` and `` `code` ``.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// The title.
     pub title: String,
     /// A line above the title: what kind of report this is.
-    #[serde(default)]
     pub subtitle: String,
     /// The result in sentences, the most important first.
-    #[serde(default)]
     pub summary: Vec<String>,
     /// The few numbers worth large type.
-    #[serde(default)]
     pub figures: Vec<KeyFigure>,
     /// The body.
-    #[serde(default)]
     pub sections: Vec<Section>,
     /// One card a data set.
-    #[serde(default)]
     pub data_cards: Vec<DataCard>,
     /// Names and texts of the configuration files, exactly as they were used.
-    #[serde(default)]
     pub configuration: Vec<(String, String)>,
     /// Version, seed, fingerprint, command line, start, duration.
-    #[serde(default)]
     pub provenance: Vec<(String, String)>,
 }
 
 /// A number in large type.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KeyFigure {
     /// What it is.
     pub label: String,
     /// The number as it is to be read, with its unit.
     pub value: String,
     /// What it compares with, or whose it is.
-    #[serde(default)]
     pub detail: String,
 }
 
@@ -52,15 +44,13 @@ impl KeyFigure {
 }
 
 /// A titled part of the body.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Section {
     /// The heading.
     pub title: String,
     /// Prose under the heading; an empty line starts a new paragraph.
-    #[serde(default)]
     pub text: String,
-    /// Tables, plots and prose in order; plots that follow each other rank side by side where there is room.
-    #[serde(default)]
+    /// Tables, plots and remarks in order; plots that follow each other rank side by side where there is room.
     pub blocks: Vec<Block>,
 }
 
@@ -73,39 +63,23 @@ impl Section {
     setters! {
         /// Sets the prose under the heading.
         fn text(self, text: impl Into<String>) { self.text = text.into() }
-    }
-
-    /// Adds a table.
-    pub fn table(self, table: Table) -> Section {
-        self.block(Block::Table(table))
-    }
-
-    /// Adds a plot.
-    pub fn plot(self, plot: Plot) -> Section {
-        self.block(Block::Plot(plot))
-    }
-
-    /// Adds a remark that is set off from the text.
-    pub fn note(self, note: impl Into<String>) -> Section {
-        self.block(Block::Note(note.into()))
-    }
-
-    setters! {
-        /// Adds a block.
-        fn block(self, block: Block) { self.blocks.push(block) }
+        /// Adds a table.
+        fn table(self, table: Table) { self.blocks.push(Block::Table(table)) }
+        /// Adds a plot.
+        fn plot(self, plot: Plot) { self.blocks.push(Block::Plot(plot)) }
+        /// Adds a remark that is set off from the text.
+        fn note(self, note: impl Into<String>) { self.blocks.push(Block::Note(note.into())) }
     }
 }
 
 /// A part of a section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// A table.
     Table(Table),
     /// A plot.
     Plot(Plot),
-    /// Prose; an empty line starts a new paragraph.
-    Text(String),
     /// A remark that is set off from the text.
     Note(String),
 }
@@ -167,14 +141,10 @@ impl Report {
         fn figure(self, figure: KeyFigure) { self.figures.push(figure) }
         /// Adds a section.
         fn section(self, section: Section) { self.sections.push(section) }
-    }
-
-    /// Adds a section that holds one table.
-    pub fn table(self, title: impl Into<String>, table: Table) -> Report {
-        self.section(Section::new(title).table(table))
-    }
-
-    setters! {
+        /// Adds a section that holds one table.
+        fn table(self, title: impl Into<String>, table: Table) {
+            self.sections.push(Section::new(title).table(table))
+        }
         /// Adds a data set's card.
         fn data_card(self, card: DataCard) { self.data_cards.push(card) }
         /// Adds a configuration text under a name.

@@ -1,12 +1,12 @@
 //! How numbers are shown: digits, thousands, percentages, SI prefixes, durations.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The typographic minus of pages and plots; terminals and CSV keep the ASCII hyphen.
 pub(super) const MINUS: char = '\u{2212}';
 
 /// How the values of a column are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// A fixed number of decimals.

@@ -1,10 +1,10 @@
 //! Tables of results: typed columns, values with their uncertainty, and which of them is best.
 
 use super::number::Format;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Which way a column's values get better.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// Larger is better.
@@ -44,17 +44,15 @@ impl Direction {
 }
 
 /// A column: what it is called, what it means and how its values are shown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
     /// The name in CSV and JSON.
     pub key: String,
     /// The heading.
     pub title: String,
     /// What the values mean, in a sentence.
-    #[serde(default)]
     pub help: String,
     /// Which way the values get better.
-    #[serde(default)]
     pub direction: Direction,
     /// How the values are shown.
     pub format: Format,
@@ -63,55 +61,35 @@ pub struct Column {
 impl Column {
     /// A column of numbers with four decimals and no direction.
     pub fn new(key: impl Into<String>, title: impl Into<String>) -> Column {
-        Column {
-            key: key.into(),
-            title: title.into(),
-            help: String::new(),
-            direction: Direction::None,
-            format: Format::Digits(4),
-        }
+        let (help, direction) = (String::new(), Direction::None);
+        Column { key: key.into(), title: title.into(), help, direction, format: Format::Digits(4) }
     }
 
     setters! {
         /// Explains the values.
         fn help(self, help: impl Into<String>) { self.help = help.into() }
-    }
-
-    /// Larger values are better.
-    pub fn higher(self) -> Column {
-        self.direction(Direction::HigherBetter)
-    }
-
-    /// Smaller values are better.
-    pub fn lower(self) -> Column {
-        self.direction(Direction::LowerBetter)
-    }
-
-    setters! {
+        /// Larger values are better.
+        fn higher(self) { self.direction = Direction::HigherBetter }
+        /// Smaller values are better.
+        fn lower(self) { self.direction = Direction::LowerBetter }
         /// Sets which way values get better.
         fn direction(self, direction: Direction) { self.direction = direction }
-    }
-
-    /// Shows this many decimals.
-    pub fn digits(self, digits: u8) -> Column {
-        self.format(Format::Digits(digits))
-    }
-
-    setters! {
+        /// Shows this many decimals.
+        fn digits(self, digits: u8) { self.format = Format::Digits(digits) }
         /// Sets how values are shown.
         fn format(self, format: Format) { self.format = format }
     }
 }
 
 /// A sign beside a value, explained in the table's legend.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
     /// The sign, such as †.
     pub symbol: String,
     /// What it says, the same for every cell that carries it.
     pub meaning: String,
     /// What it says of this cell, such as "p = 0.003, d = 0.21"; shown on hover.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
@@ -128,22 +106,22 @@ impl Mark {
 }
 
 /// One value, or words, or nothing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Cell {
     /// The value; absent and NaN are both shown as a dash and never win.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Standard deviation (over seeds, say), shown as ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<f64>,
     /// Confidence interval.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::lenient::pair")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
     /// Signs, such as that of a significant difference.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
     /// Words, shown in place of the value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
@@ -188,23 +166,21 @@ impl Cell {
 }
 
 /// One line of a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// What the line is about: a model, say.
     pub label: String,
     /// A word or two under the label, such as the chosen setting.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// One cell a column; missing ones at the end are shown as dashes.
     pub cells: Vec<Cell>,
     /// Lines with the same group rank together under it: a data set, say.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Whether the line is set off as the one the report is about.
-    #[serde(default)]
     pub highlight: bool,
     /// Whether the line is shown for reference only (published figures, say) and cannot be best.
-    #[serde(default)]
     pub reference: bool,
 }
 
@@ -233,7 +209,7 @@ impl Row {
 }
 
 /// A table with its caption, columns and lines.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
     /// What the table shows; its CSV file is named after it.
     pub caption: String,
@@ -244,13 +220,12 @@ pub struct Table {
     /// The lines.
     pub rows: Vec<Row>,
     /// Sentences under the table.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// A condition that holds for the whole table, such as "sampled: 99 negatives".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Whether each group has a best value of its own (groups are data sets) or the table has one.
-    #[serde(default)]
     pub best_in_group: bool,
 }
 

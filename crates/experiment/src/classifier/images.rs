@@ -23,21 +23,12 @@ impl PreparedImages {
         let (images, clients) = match &spec.source {
             ImageSource::Mnist(folder) => mnist(spec, &find_folder(folder, data_dir)?, &rng)?,
             ImageSource::CelebA(folder) => {
-                let wanted = CelebA {
-                    attribute: spec.attribute.clone(),
-                    blurry: spec.blurry.clone(),
-                    side: spec.side,
-                    channels: spec.channels,
-                    share: spec.share,
-                    least: spec.least,
-                    seed: spec.seed,
-                };
-                people(read_celeba(&find_folder(folder, data_dir)?, &wanted)?, spec, &rng)?
+                people(read_celeba(&find_folder(folder, data_dir)?, &spec.faces, spec.seed)?, spec, &rng)?
             }
             ImageSource::Faces => {
-                let (people_count, images) = (spec.people, spec.mean_images);
-                let (side, channels, seed) = (spec.side, spec.channels, spec.seed);
-                let faces = FacesSpec { people: people_count, images, side, channels, seed };
+                let CelebA { side, channels, .. } = spec.faces;
+                let (images, seed) = (spec.mean_images, spec.seed);
+                let faces = FacesSpec { people: spec.people, images, side, channels, seed };
                 people(synthetic_faces(&faces)?, spec, &rng)?
             }
         };

@@ -2,6 +2,7 @@
 
 use crate::file::did_you_mean;
 use serde::{Serialize, Serializer};
+use sottovoce_data::images::CelebA;
 use sottovoce_models::classifier::{Architecture, Criterion};
 use sottovoce_models::settings::Choice as _;
 use std::fmt;
@@ -133,23 +134,14 @@ pub struct ImageData {
     pub shards: usize,
     /// Fraction of a person's images that is held out for testing.
     pub held_out: f64,
-    /// CelebA's attribute to be learnt.
-    pub attribute: String,
-    /// CelebA's attribute of images that are not sharp.
-    pub blurry: String,
-    /// Height and width of faces.
-    pub side: usize,
-    /// 3 for colours, 1 for grey values.
-    pub channels: usize,
-    /// Fraction of CelebA's images that is used.
-    pub share: f64,
-    /// People with fewer images are left out.
-    pub least: usize,
+    /// Which of CelebA's images are used, and how; size and colours are those of synthetic faces as well.
+    #[serde(flatten)]
+    pub faces: CelebA,
     /// Synthetic people.
     pub people: usize,
     /// Their mean number of images.
     pub mean_images: f64,
-    /// Seed of the partition, of what is held out, and of synthetic faces.
+    /// Seed of the partition, of what is held out, of the share of CelebA, and of synthetic faces.
     pub seed: u64,
 }
 

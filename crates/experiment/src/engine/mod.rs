@@ -7,7 +7,7 @@
 mod row;
 
 use crate::file::{DataSet, Experiment};
-use crate::journal::{self, Existing, Journal, JournalError, Recorded};
+use crate::journal::{self, Existing, FolderError, Journal, Recorded};
 use crate::outcome::{DataCard, Outcome, TrialError};
 use crate::plan::{self, RowPlan, Trial};
 use crate::results::Results;
@@ -110,7 +110,7 @@ impl<'a> Options<'a> {
 pub enum RunError {
     /// The run folder cannot be used.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(#[from] FolderError),
     /// A data set cannot be read, a trial could not be carried out, or the settings of a row fail in combination:
     /// which, and what is wrong.
     #[error("{0}: {1}")]
@@ -126,7 +126,7 @@ pub enum RunError {
 /// If the run folder, a data set or a trial cannot be used, or the run was interrupted. What was finished is kept.
 pub fn run(experiment: &Experiment, trials: &dyn Trials, options: &Options<'_>) -> Result<Results, RunError> {
     let fingerprint = plan::fingerprint(experiment);
-    let mut journal = Journal::open(options.folder, &experiment.title, &fingerprint, options.existing)?;
+    let mut journal = Journal::open(options.folder, &experiment.about.title, &fingerprint, options.existing)?;
     let cards = describe(experiment, trials, &mut journal, options)?;
     let rows = RowPlan::all(experiment).into_iter().map(|plan| {
         let row = plan.spec.label.clone();

@@ -4,6 +4,7 @@ use super::reader::{Field, Fields, FileError, Result, Source};
 use super::sections::header;
 use super::{DataSet, Experiment, FIRST_SEED, Learner, RowSpec, Tuning};
 use crate::classifier::{Aggregation, Classification, ImageData, ImageSource, Partition};
+use sottovoce_data::images::CelebA;
 use sottovoce_evaluate::Protocol;
 use sottovoce_models::classifier::Architecture;
 use sottovoce_models::settings::Value;
@@ -132,12 +133,14 @@ fn images(top: &Fields<'_>) -> Result<ImageData> {
         clients: section.read("clients", Field::count)?.unwrap_or(100),
         shards: section.read("shards", Field::count)?.unwrap_or(2),
         held_out: section.read("held_out", Field::fraction)?.unwrap_or(0.2),
-        attribute: text("attribute", "Smiling")?,
-        blurry: text("blurry", "Blurry")?,
-        side: section.read("side", Field::count)?.unwrap_or(64),
-        channels: if section.read("colour", Field::switch)?.unwrap_or(true) { 3 } else { 1 },
-        share: section.read("share", Field::fraction)?.unwrap_or(1.0),
-        least: section.read("least", Field::count)?.unwrap_or(5),
+        faces: CelebA {
+            attribute: text("attribute", "Smiling")?,
+            blurry: text("blurry", "Blurry")?,
+            side: section.read("side", Field::count)?.unwrap_or(64),
+            channels: if section.read("colour", Field::switch)?.unwrap_or(true) { 3 } else { 1 },
+            share: section.read("share", Field::fraction)?.unwrap_or(1.0),
+            least: section.read("least", Field::count)?.unwrap_or(5),
+        },
         people: section.read("people", Field::count)?.unwrap_or(500),
         mean_images: section.read("mean_images", Field::positive)?.unwrap_or(12.0),
         seed: section.read("seed", Field::seed)?.unwrap_or(FIRST_SEED),

@@ -2,7 +2,7 @@
 
 use super::reader::{Field, Fields, Result};
 use super::{DataSet, FIRST_SEED, InteractionData};
-use sottovoce_data::{GraphConfig, MOST_HOPS, Split};
+use sottovoce_data::{Cleaning, GraphConfig, MOST_HOPS, Split};
 use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
@@ -60,10 +60,12 @@ fn data_set<'a>(field: Field<'a>, shared: &Fields<'a>) -> Result<InteractionData
     Ok(InteractionData {
         label: label.unwrap_or_else(|| name.clone()),
         source: name,
-        min_interactions: read.value("min_interactions", Field::count)?,
-        k_core: read.value("k_core", Field::count)?,
-        threshold: read.value("threshold", Field::number)?.map(|x| x as f32),
-        keep_repeats: read.value("repeats", repeats)?.unwrap_or(false),
+        cleaning: Cleaning {
+            min_interactions: read.value("min_interactions", Field::count)?,
+            k_core: read.value("k_core", Field::count)?,
+            threshold: read.value("threshold", Field::number)?.map(|x| x as f32),
+            keep_repeats: read.value("repeats", repeats)?.unwrap_or(false),
+        },
         validation: read.value("validation", split)?.unwrap_or(test),
         split: test,
         relevant: read.value("relevant", Field::number)?.map(|x| x as f32),

@@ -16,7 +16,7 @@ pub use reader::FileError;
 pub(crate) use reader::did_you_mean;
 pub(crate) use rows::combinations;
 use serde::{Serialize, Serializer};
-use sottovoce_data::{Cleaning, GraphConfig, Repeats, Split};
+use sottovoce_data::{Cleaning, GraphConfig, Split};
 use sottovoce_evaluate::Protocol;
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
@@ -33,12 +33,8 @@ pub const FIRST_SEED: u64 = 42;
 pub struct Experiment {
     /// The file, as the caller named it.
     pub file: String,
-    /// The headline of the report.
-    pub title: String,
-    /// What the experiment is to find out.
-    pub question: Option<String>,
-    /// Remarks for the reader of the report.
-    pub notes: Option<String>,
+    /// What it is about.
+    pub about: About,
     /// Every final training is done once with each.
     pub seeds: Vec<u64>,
     /// The data sets, in the order of the file.
@@ -55,6 +51,17 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// Old names in the file, and what they are called now.
     pub warnings: Vec<String>,
+}
+
+/// What an experiment is about, for the reader of the report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct About {
+    /// The headline.
+    pub title: String,
+    /// What the experiment is to find out.
+    pub question: Option<String>,
+    /// Remarks.
+    pub notes: Option<String>,
 }
 
 /// A data set.
@@ -85,14 +92,9 @@ pub struct InteractionData {
     /// The name in tables.
     #[serde(skip)]
     pub label: String,
-    /// Users with fewer interactions are left out.
-    pub min_interactions: Option<usize>,
-    /// Users and items with fewer are left out until none is left.
-    pub k_core: Option<usize>,
-    /// Ratings below it are left out.
-    pub threshold: Option<f32>,
-    /// Whether a repeated pair stays repeated.
-    pub keep_repeats: bool,
+    /// Which interactions are kept.
+    #[serde(flatten)]
+    pub cleaning: Cleaning,
     /// How the test part is held out.
     #[serde(serialize_with = "as_text")]
     pub split: Split,
@@ -107,18 +109,6 @@ pub struct InteractionData {
     /// A knowledge graph about the items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphConfig>,
-}
-
-impl InteractionData {
-    /// How the data set is cleaned.
-    pub fn cleaning(&self) -> Cleaning {
-        Cleaning {
-            threshold: self.threshold,
-            repeats: if self.keep_repeats { Repeats::Keep } else { Repeats::Once },
-            k_core: self.k_core,
-            min_interactions: self.min_interactions,
-        }
-    }
 }
 
 fn as_text<S: Serializer>(split: &Split, serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,7 +2,7 @@
 
 use super::reader::{Field, Fields, Result, did_you_mean};
 use super::{DataSet, Learner, RowSpec, Search, Tuning};
-use crate::search::{Dimension, Method, Range, Space};
+use crate::search::{Bounds, Dimension, Method, Range, Space};
 use sottovoce_models::ModelError;
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Setting, Value, nearest};
@@ -243,8 +243,8 @@ impl ModelSettings {
         let [low, high] = ["low", "high"].map(|end| fields.read(end, Field::number));
         let (low, high, log) = (low?, high?, fields.read("log", Field::switch)?);
         let (whole, ends) = match Range::of(setting) {
-            Range::Integer { low, high, log } => (true, (low as f64, high as f64, log)),
-            Range::Real { low, high, log } => (false, (low, high, log)),
+            Range::Integer(Bounds { low, high, log }) => (true, (low as f64, high as f64, log)),
+            Range::Real(Bounds { low, high, log }) => (false, (low, high, log)),
             Range::Choice(_) => {
                 return Err(field.wrong(format!("expected a list of values: it is {}", setting.domain)));
             }
@@ -257,8 +257,8 @@ impl ModelSettings {
             return Err(field.wrong(format!("low = {low} must be above 0 on a logarithmic scale")));
         }
         Ok(match whole {
-            true => Range::Integer { low: low as i64, high: high as i64, log },
-            false => Range::Real { low, high, log },
+            true => Range::Integer(Bounds { low: low as i64, high: high as i64, log }),
+            false => Range::Real(Bounds { low, high, log }),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The sections of the file, but for data sets and rows.
 
 use super::reader::{Field, Fields, Result, Source, did_you_mean};
-use super::{Axis, Experiment, FIRST_SEED, Plot, Selection, classifier, data, rows};
+use super::{About, Axis, Experiment, FIRST_SEED, Plot, Selection, classifier, data, rows};
 use crate::metric::MetricAt;
 use sottovoce_evaluate::{Metric, Protocol};
 use sottovoce_models::registry::Model;
@@ -40,9 +40,11 @@ pub(super) fn experiment(source: Source<'_>, models: &[&'static Model]) -> Resul
 pub(super) fn header(top: &Fields<'_>, protocol: Protocol) -> Result<Experiment> {
     Ok(Experiment {
         file: top.source.file.to_owned(),
-        title: top.need("title", Field::text)?,
-        question: top.read("question", Field::text)?,
-        notes: top.read("notes", Field::text)?,
+        about: About {
+            title: top.need("title", Field::text)?,
+            question: top.read("question", Field::text)?,
+            notes: top.read("notes", Field::text)?,
+        },
         seeds: top.read("seeds", seeds)?.unwrap_or_else(|| vec![FIRST_SEED]),
         data: Vec::new(),
         selection: selection(top, &protocol)?,

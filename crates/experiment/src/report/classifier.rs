@@ -12,7 +12,7 @@ pub(super) const CAPTION: &str = "Rounds until devices reach";
 
 pub(super) fn report(task: &Classification, results: &Results) -> Report {
     let comparison = Comparison::of(task, results);
-    let mut report = Report::new(&results.title).subtitle("comparison of aggregations");
+    let mut report = Report::new(&results.about.title).subtitle("comparison of aggregations");
     report = comparison.summary().into_iter().fold(report, Report::sentence);
     report = comparison.key_figures().into_iter().fold(report, Report::figure);
     let tables = (0..task.targets.len()).map(|target| comparison.rounds_table(target));
@@ -123,23 +123,25 @@ impl<'a> Comparison<'a> {
         let line = Line::new(&baseline.row.label).detail("rounds").reference();
         table = table.row(cells.fold(line, Line::cell));
         for row in others {
+            let gains = self.gains(baseline, row, target);
             let own = self.rounds_of(row, target);
-            let gains: Vec<f64> = first.iter().zip(&own).map(|(first, own)| first.0 - own.0).collect();
-            let cells = gains.iter().zip(&own).map(|(&gain, own)| marked(Cell::number(gain), own.1));
+            let cells = gains.iter().zip(own).map(|(&gain, own)| marked(Cell::number(gain), own.1));
             let line = cells.fold(Line::new(&row.row.label), Line::cell);
             table = table.row(line.cell(Cell::number(gains.iter().sum::<f64>() / gains.len().max(1) as f64)));
         }
         table.note("The baseline's row has rounds, the others have rounds gained over it: positive is earlier.")
     }
 
+    /// The gains of a row over the baseline to a target, one a fraction of devices.
+    fn gains(&self, baseline: &Aggregated<'_>, row: &Aggregated<'_>, target: usize) -> Vec<f64> {
+        let (first, own) = (self.rounds_of(baseline, target), self.rounds_of(row, target));
+        first.into_iter().zip(own).map(|(first, own)| first.0 - own.0).collect()
+    }
+
     /// The mean gain of a row over the baseline, over all targets and fractions.
     fn gain(&self, baseline: &Aggregated<'_>, row: &Aggregated<'_>) -> f64 {
-        let all: Vec<f64> = (0..self.task.targets.len())
-            .flat_map(|target| {
-                let (first, own) = (self.rounds_of(baseline, target), self.rounds_of(row, target));
-                first.into_iter().zip(own).map(|(first, own)| first.0 - own.0).collect::<Vec<_>>()
-            })
-            .collect();
+        let targets = 0..self.task.targets.len();
+        let all: Vec<f64> = targets.flat_map(|target| self.gains(baseline, row, target)).collect();
         all.iter().sum::<f64>() / all.len().max(1) as f64
     }
 

@@ -2,8 +2,7 @@
 
 use super::{Experiment, Results, line, metric_title, rows};
 use crate::results::Row;
-use sottovoce_evaluate::Better;
-use sottovoce_evaluate::report::{self, Cell, Column, Format, Section, Table};
+use sottovoce_evaluate::report::{self, Cell, Column, Direction, Format, Section, Table};
 
 /// Shares of the final value.
 const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
@@ -30,7 +29,7 @@ fn rounds_to(curve: &[(f64, f64)]) -> Option<(f64, [Option<f64>; 3])> {
 /// The table, for experiments with learning curves of federated models on the test part.
 pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Section> {
     let metric = experiment.selection.metric;
-    if metric.key.better() != Better::Higher {
+    if metric.key.direction() != Direction::HigherBetter {
         return None;
     }
     let title = metric_title(metric);

@@ -1,7 +1,6 @@
 //! What leaves a device, and how many bytes: federated rows next to centralised ones.
 
-use super::sweep::number;
-use super::{direction, metric_title, unless_empty};
+use super::{metric_title, unless_empty};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row};
 use sottovoce_evaluate::report;
@@ -27,7 +26,7 @@ pub(super) fn section(experiment: &Experiment, results: &Results) -> Option<Sect
 
 fn table(experiment: &Experiment, data: &DataResults) -> Table {
     let metric = experiment.selection.metric;
-    let accuracy = Column::new(metric.key.name(), metric_title(metric)).digits(4).direction(direction(metric.key));
+    let accuracy = Column::new(metric.key.name(), metric_title(metric)).digits(4).direction(metric.key.direction());
     let bytes = |key: &str, title: &str| Column::new(key, title).format(Format::Bytes);
     let mut table = Table::new(format!("{CAPTION} on {}", data.label), "Model")
         .column(Column::new("leaves", "Leaves the device").format(Format::Text))
@@ -54,7 +53,7 @@ fn leaves(row: &Row) -> String {
         return "the whole history".to_owned();
     }
     let is_drawn_anew = row.settings.get("disclosure") == Some(&Value::Word("per-round".to_owned()));
-    match (row.settings.get("pi").and_then(number), is_drawn_anew) {
+    match (row.settings.get("pi").and_then(Value::number), is_drawn_anew) {
         (None, _) => "updates of the shared model".to_owned(),
         (Some(0.0), true) => "updates, never with rows of liked items".to_owned(),
         (Some(pi), true) => format!("updates, with rows of liked items at {:.0} % a round", pi * 100.0),

@@ -16,9 +16,9 @@ use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Results, Row};
 use significance::Differences;
+use sottovoce_evaluate::Metric;
 use sottovoce_evaluate::report::{self, Direction, Format, KeyFigure, Report, Section, Table};
 use sottovoce_evaluate::significance::Comparison;
-use sottovoce_evaluate::{Better, Metric};
 
 /// Differences with a corrected p below this are called significant.
 const SIGNIFICANT: f64 = 0.05;
@@ -30,10 +30,10 @@ pub fn compose(experiment: &Experiment, text: &str, results: &Results, provenanc
         Some(task) => classifier::report(task, results),
         None => recommenders(experiment, results),
     };
-    if let Some(question) = &results.question {
+    if let Some(question) = &results.about.question {
         report = report.sentence(format!("The question was: {question}"));
     }
-    if let Some(notes) = &results.notes {
+    if let Some(notes) = &results.about.notes {
         report = report.section(Section::new("Notes").text(notes.clone()));
     }
     let cards = results.data.iter().map(|data| data.card.card.clone());
@@ -60,7 +60,7 @@ pub fn headline(report: &Report) -> Option<&Table> {
 fn recommenders(experiment: &Experiment, results: &Results) -> Report {
     let (shown, which) = sweep::condensed(experiment, results, sweep::MOST_ROWS);
     let differences: Vec<Differences> = shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
-    let mut report = Report::new(&results.title).subtitle("experiment");
+    let mut report = Report::new(&results.about.title).subtitle("experiment");
     for ((data, all), differences) in shown.data.iter().zip(&results.data).zip(&differences) {
         let sentences = [
             disclosure::summary(experiment, data),
@@ -183,7 +183,7 @@ fn summary(experiment: &Experiment, data: &DataResults, differences: &Difference
         [] => format!("No model has a result on {set}."),
         [(only, value)] => format!("**{}** reaches {name} of {value:.4} on {set}.", only.label),
         [(best, first), (next, second), ..] => {
-            let ahead = ahead_of(*first, *second, metric.key.better());
+            let ahead = ahead_of(*first, *second, metric.key.direction());
             let sure = differences
                 .between(&best.label, &next.label)
                 .map_or_else(String::new, |found| format!("; {}", certainty(found)));
@@ -195,12 +195,12 @@ fn summary(experiment: &Experiment, data: &DataResults, differences: &Difference
     }
 }
 
-fn ahead_of(first: f64, second: f64, better: Better) -> String {
+fn ahead_of(first: f64, second: f64, better: Direction) -> String {
     let share = 100.0 * (first - second).abs() / second.abs();
     match better {
         _ if !share.is_finite() => "ahead of".to_owned(),
-        Better::Higher => format!("{share:.1}% above"),
-        Better::Lower => format!("{share:.1}% below"),
+        Direction::LowerBetter => format!("{share:.1}% below"),
+        _ => format!("{share:.1}% above"),
     }
 }
 
@@ -286,14 +286,6 @@ fn about(key: Metric) -> (&'static str, Format, &'static str) {
             let help = "Ranking-based statistical parity: deviation of exposure between popular and long-tail items; 0 is equal.";
             ("PopRSP", three, help)
         }
-    }
-}
-
-/// Whether more or less of a metric is better.
-fn direction(key: Metric) -> Direction {
-    match key.better() {
-        Better::Higher => Direction::HigherBetter,
-        Better::Lower => Direction::LowerBetter,
     }
 }
 

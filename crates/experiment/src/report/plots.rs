@@ -1,7 +1,7 @@
 //! The plots of the report.
 
-use super::sweep::{family_name, number, symbol};
-use super::{direction, list, metric_title, unless_empty};
+use super::sweep::{family_name, symbol};
+use super::{list, metric_title, unless_empty};
 use crate::file::{self, Experiment};
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::report::plot::{Axis, Bars, ParetoAxes, Point, Series, Summary, Unit};
@@ -296,12 +296,9 @@ fn plot_of_file(spec: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
             continue;
         };
         let swept: Vec<String> = row.swept.iter().map(|(key, value)| format!("{key} {value}")).collect();
-        let mut point = Point::new(x.mean, y.mean);
+        let mut point = bounded(x.mean, y);
         if !swept.is_empty() && !matches!(spec.x, file::Axis::Setting(_)) {
             point = point.label(swept.join(", "));
-        }
-        if y.n > 1 {
-            point = point.bounds(y.mean - y.sd, y.mean + y.sd);
         }
         match series.iter_mut().find(|series| series.name == family_name(row)) {
             Some(series) => series.points.push(point),
@@ -326,11 +323,17 @@ fn plot_of_file(spec: &file::Plot, data: &DataResults, many: bool) -> Option<Plo
     Some(with_levels(plot, &curves, &levels, |row| value(row, &spec.y)))
 }
 
+/// A mean over seeds, with a standard deviation to each side where there are several.
+pub(super) fn bounded(x: f64, y: Spread) -> Point {
+    let point = Point::new(x, y.mean);
+    if y.n > 1 { point.bounds(y.mean - y.sd, y.mean + y.sd) } else { point }
+}
+
 fn value(row: &Row, axis: &file::Axis) -> Option<Spread> {
     match axis {
         file::Axis::Metric(metric) => row.metric(metric.key, metric.cutoff),
         file::Axis::Figure(name) => row.figures.get(name).copied(),
-        file::Axis::Setting(key) => Spread::of(&[number(row.settings.get(key)?)?]),
+        file::Axis::Setting(key) => Spread::of(&[row.settings.get(key)?.number()?]),
     }
 }
 
@@ -348,7 +351,7 @@ fn axis(what: &file::Axis) -> Axis {
 /// More of a metric is better (or less, for some); less of a figure or a setting is cheaper.
 fn axis_direction(axis: &file::Axis) -> Direction {
     match axis {
-        file::Axis::Metric(metric) => direction(metric.key),
+        file::Axis::Metric(metric) => metric.key.direction(),
         _ => Direction::LowerBetter,
     }
 }

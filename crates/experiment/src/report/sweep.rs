@@ -2,7 +2,6 @@
 
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row};
-use sottovoce_models::settings::Value;
 use std::borrow::Cow;
 
 /// With more rows than this, tables show one row a sweep; the sweep has tables and plots of its own in any case.
@@ -44,21 +43,13 @@ pub(super) fn single_rows<'a>(data: &'a DataResults, families: &[Family<'_>]) ->
 fn axis_of<'a>(data: &'a DataResults, row: &'a Row) -> Option<(&'a str, f64)> {
     let values = |key: &str| {
         let same = data.rows.iter().filter(|other| other.family == row.family);
-        let mut values: Vec<f64> = same.filter_map(|other| number(other.swept.get(key)?)).collect();
+        let mut values: Vec<f64> = same.filter_map(|other| other.swept.get(key)?.number()).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
         values.len()
     };
-    let numeric = row.swept.iter().filter_map(|(key, value)| Some((key.as_str(), number(value)?)));
+    let numeric = row.swept.iter().filter_map(|(key, value)| Some((key.as_str(), value.number()?)));
     numeric.min_by_key(|(key, _)| std::cmp::Reverse(values(key)))
-}
-
-pub(super) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(n) => Some(*n as f64),
-        Value::Real(x) => Some(*x),
-        Value::Switch(_) | Value::Word(_) => None,
-    }
 }
 
 /// What rows of a sweep have in common: the label without what the swept settings put into it.
@@ -136,6 +127,7 @@ pub(super) fn condensed<'a>(experiment: &Experiment, results: &'a Results, most:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sottovoce_models::settings::Value;
     use std::collections::BTreeMap;
 
     fn row(family: &str, swept: &[(&str, f64)]) -> Row {

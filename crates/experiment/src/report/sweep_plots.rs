@@ -1,13 +1,13 @@
 //! Plots and tables of a parameter sweep: accuracy, item coverage, communication, popularity, bias.
 
 use super::sweep::{self, Family};
-use super::{direction, metric_title, plots, tables};
+use super::{metric_title, plots, tables};
 use crate::file::Experiment;
 use crate::metric::MetricAt;
 use crate::results::{DataResults, Results, Row, Spread};
+use sottovoce_evaluate::Metric;
 use sottovoce_evaluate::report::plot::{Axis, Bars, ParetoAxes, Point, Series, Style, Unit};
 use sottovoce_evaluate::report::{Direction, Plot, Section};
-use sottovoce_evaluate::{Better, Metric};
 use std::cmp::Reverse;
 
 /// Items in the curves of update and of recommendation frequency, as in the papers.
@@ -58,7 +58,7 @@ pub(super) fn summary(experiment: &Experiment, data: &DataResults) -> Option<Str
     let enough = points.iter().find(|(x, y)| *x < top && share(*y) >= ENOUGH).map_or_else(String::new, |(x, y)| {
         format!("; {} suffices for {:.0} % of that", sweep::at(family.key, *x), 100.0 * share(*y))
     });
-    let enough = if metric.key.better() == Better::Higher { enough } else { String::new() };
+    let enough = if metric.key.direction() == Direction::HigherBetter { enough } else { String::new() };
     Some(format!(
         "Over the sweep of {}, {} of **{}** on {} goes from {} to {}{peak}{enough}.",
         sweep::symbol(family.key),
@@ -122,7 +122,7 @@ impl Sweeps<'_> {
             .families
             .iter()
             .map(|family| {
-                let points = family.rows.iter().filter_map(|(x, row)| Some(bounded(*x, value(row)?)));
+                let points = family.rows.iter().filter_map(|(x, row)| Some(plots::bounded(*x, value(row)?)));
                 Series::of(&family.name, points.collect())
             })
             .filter(|series| !series.points.is_empty())
@@ -163,7 +163,7 @@ impl Sweeps<'_> {
         };
         let title = format!("{} against communication {unit} on {}", metric_title(metric), self.data.label);
         let y = Axis::new(metric_title(metric));
-        let front = ParetoAxes { x: Direction::LowerBetter, y: direction(metric.key) };
+        let front = ParetoAxes { x: Direction::LowerBetter, y: metric.key.direction() };
         let plot = Plot::pareto(title, x, y, series.clone(), front)
             .caption("Filled: on the Pareto front. Horizontal lines: centralised models, which send no model.");
         let mut singles = sweep::single_rows(self.data, &self.families);
@@ -250,11 +250,6 @@ impl Sweeps<'_> {
         let over = format!("over {setting}: {} on {label}", family.name);
         Some(plots::bias_bars(&over, bars.collect(), categories, &which))
     }
-}
-
-fn bounded(x: f64, y: Spread) -> Point {
-    let point = Point::new(x, y.mean);
-    if y.n > 1 { point.bounds(y.mean - y.sd, y.mean + y.sd) } else { point }
 }
 
 /// A figure of what was sent; `bytes` are those of both ways.

@@ -2,7 +2,7 @@
 
 use super::significance::Differences;
 use super::sweep::{Family, symbol};
-use super::{about, direction, line, list, metric_title, rows};
+use super::{about, line, list, metric_title, rows};
 use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
@@ -21,15 +21,8 @@ const ACCURACY: [Metric; 8] = [
     Metric::Mrr,
     Metric::Auc,
 ];
-const BEYOND: [Metric; 7] = [
-    Metric::ItemCoverage,
-    Metric::ItemCoverageShare,
-    Metric::Gini,
-    Metric::ShannonEntropy,
-    Metric::Aclt,
-    Metric::PopReo,
-    Metric::PopRsp,
-];
+/// All others, in the order of tables.
+const BEYOND: &[Metric] = Metric::ALL.split_at(ACCURACY.len()).1;
 
 /// Resamples of the confidence intervals.
 const RESAMPLES: usize = 1000;
@@ -62,14 +55,14 @@ pub(super) fn accuracy(experiment: &Experiment, data: &DataResults, cutoff: usiz
 /// Metrics beyond accuracy at one cutoff.
 pub(super) fn beyond(experiment: &Experiment, data: &DataResults, cutoff: usize) -> Table {
     let caption = format!("Diversity and popularity bias of the top {cutoff} on {}", data.label);
-    metrics(experiment, caption, &BEYOND, cutoff, &[data], |row, key| cell(row.metric(key, cutoff)))
+    metrics(experiment, caption, BEYOND, cutoff, &[data], |row, key| cell(row.metric(key, cutoff)))
 }
 
 /// All metrics at the other cutoffs.
 pub(super) fn other_cutoffs(experiment: &Experiment, results: &Results) -> Option<Section> {
     let others = &experiment.protocol.cutoffs[1..];
     let data: Vec<&DataResults> = results.data.iter().collect();
-    let keys: Vec<Metric> = ACCURACY.into_iter().chain(BEYOND).collect();
+    let keys = [&ACCURACY, BEYOND].concat();
     let table = |&cutoff: &usize| {
         let caption = format!("Top {cutoff}");
         metrics(experiment, caption, &keys, cutoff, &data, |row, key| cell(row.metric(key, cutoff)))
@@ -155,7 +148,7 @@ fn varied(row: &Row) -> String {
 
 fn column(key: Metric) -> Column {
     let (title, format, help) = about(key);
-    Column::new(key.name(), title).help(help).direction(direction(key)).format(format)
+    Column::new(key.name(), title).help(help).direction(key.direction()).format(format)
 }
 
 /// The significance tests behind the marks.

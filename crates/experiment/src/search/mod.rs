@@ -12,7 +12,7 @@ mod space;
 use parzen::Parzen;
 use serde::Serialize;
 use sottovoce_core::Rng;
-pub use space::{Dimension, Point, Range, Space};
+pub use space::{Bounds, Dimension, Point, Range, Space};
 
 /// How points are proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -74,8 +74,8 @@ impl<'a> Parzen<'a> {
     fn even(&self, range: &Range, value: &Value) -> f64 {
         match range {
             Range::Choice(values) => 1.0 / values.len() as f64,
-            Range::Integer { .. } => range.cell(value).map_or(0.0, |(from, to)| to - from),
-            Range::Real { .. } => 1.0,
+            Range::Integer(_) => range.cell(value).map_or(0.0, |(from, to)| to - from),
+            Range::Real(_) => 1.0,
         }
     }
 
@@ -109,14 +109,14 @@ impl<'a> Parzen<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::space::Dimension;
+    use super::super::space::{Bounds, Dimension};
     use super::*;
 
     #[test]
     fn masses_over_a_finite_space_sum_to_one() {
         let space = Space {
             dimensions: vec![
-                Dimension { key: "n".into(), range: Range::Integer { low: 1, high: 40, log: true } },
+                Dimension { key: "n".into(), range: Range::Integer(Bounds { low: 1, high: 40, log: true }) },
                 Dimension {
                     key: "w".into(),
                     range: Range::Choice(vec![Value::Integer(3), Value::Switch(true), Value::Real(0.5)]),
@@ -136,7 +136,10 @@ mod tests {
     #[test]
     fn a_density_integrates_to_one_and_is_highest_at_its_points() {
         let space = Space {
-            dimensions: vec![Dimension { key: "x".into(), range: Range::Real { low: 0.0, high: 1.0, log: false } }],
+            dimensions: vec![Dimension {
+                key: "x".into(),
+                range: Range::Real(Bounds { low: 0.0, high: 1.0, log: false }),
+            }],
         };
         let seen = [vec![Value::Real(0.02)], vec![Value::Real(0.7)]];
         let parzen = Parzen::new(&space, &seen.iter().collect::<Vec<_>>());

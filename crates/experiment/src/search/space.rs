@@ -17,26 +17,23 @@ pub struct Dimension {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Range {
-    /// Whole numbers, both ends included.
-    Integer {
-        /// Smallest.
-        low: i64,
-        /// Largest.
-        high: i64,
-        /// Whether equal ratios, not equal differences, are equally far.
-        log: bool,
-    },
-    /// Numbers, both ends included.
-    Real {
-        /// Smallest.
-        low: f64,
-        /// Largest.
-        high: f64,
-        /// Whether equal ratios, not equal differences, are equally far.
-        log: bool,
-    },
+    /// Whole numbers.
+    Integer(Bounds<i64>),
+    /// Numbers.
+    Real(Bounds<f64>),
     /// These values, without an order.
     Choice(Vec<Value>),
+}
+
+/// The ends of a range, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bounds<T> {
+    /// Smallest.
+    pub low: T,
+    /// Largest.
+    pub high: T,
+    /// Whether equal ratios, not equal differences, are equally far.
+    pub log: bool,
 }
 
 impl Range {
@@ -44,9 +41,11 @@ impl Range {
     pub fn of(setting: &Setting) -> Range {
         match setting.domain {
             // A logarithmic scale cannot reach 0: the search then starts at 1, or a millionth of the range.
-            Domain::Integer { low, high, log } => Range::Integer { low: if log { low.max(1) } else { low }, high, log },
+            Domain::Integer { low, high, log } => {
+                Range::Integer(Bounds { low: if log { low.max(1) } else { low }, high, log })
+            }
             Domain::Real { low, high, log } => {
-                Range::Real { low: if log && low <= 0.0 { high * 1e-6 } else { low }, high, log }
+                Range::Real(Bounds { low: if log && low <= 0.0 { high * 1e-6 } else { low }, high, log })
             }
             Domain::Choice(words) => Range::Choice(words.iter().map(|word| Value::Word((*word).to_owned())).collect()),
             Domain::Switch => Range::Choice(vec![Value::Switch(false), Value::Switch(true)]),
@@ -58,8 +57,8 @@ impl Range {
     /// How many values there are, if they can be counted.
     fn size(&self) -> Option<u128> {
         match self {
-            Range::Integer { low, high, .. } => Some((i128::from(*high) - i128::from(*low) + 1) as u128),
-            Range::Real { low, high, .. } => (low == high).then_some(1),
+            Range::Integer(Bounds { low, high, .. }) => Some((i128::from(*high) - i128::from(*low) + 1) as u128),
+            Range::Real(Bounds { low, high, .. }) => (low == high).then_some(1),
             Range::Choice(values) => Some(values.len() as u128),
         }
     }
@@ -68,8 +67,8 @@ impl Range {
     fn ends(&self) -> (f64, f64) {
         let scale = |x: f64, log: bool| if log { math::ln(x) } else { x };
         match *self {
-            Range::Integer { low, high, log } => (scale(low as f64 - 0.5, log), scale(high as f64 + 0.5, log)),
-            Range::Real { low, high, log } => (scale(low, log), scale(high, log)),
+            Range::Integer(Bounds { low, high, log }) => (scale(low as f64 - 0.5, log), scale(high as f64 + 0.5, log)),
+            Range::Real(Bounds { low, high, log }) => (scale(low, log), scale(high, log)),
             Range::Choice(_) => (0.0, 1.0),
         }
     }
@@ -82,10 +81,10 @@ impl Range {
             if log { math::exp(x) } else { x }
         };
         match (self, position) {
-            (Range::Integer { low, high, log }, Position::Unit(unit)) => {
+            (Range::Integer(Bounds { low, high, log }), Position::Unit(unit)) => {
                 Value::Integer((at(unit, *log).round() as i64).clamp(*low, *high))
             }
-            (Range::Real { low, high, log }, Position::Unit(unit)) => {
+            (Range::Real(Bounds { low, high, log }), Position::Unit(unit)) => {
                 Value::Real(four_digits(at(unit, *log)).clamp(*low, *high))
             }
             (Range::Choice(values), Position::Index(index)) => values[index].clone(),
@@ -101,8 +100,8 @@ impl Range {
             Position::Unit(if end > start { ((x - start) / (end - start)).clamp(0.0, 1.0) } else { 0.5 })
         };
         match (self, value) {
-            (Range::Integer { log, .. }, Value::Integer(x)) => Some(unit(*x as f64, *log)),
-            (Range::Real { log, .. }, Value::Real(x)) => Some(unit(*x, *log)),
+            (Range::Integer(Bounds { log, .. }), Value::Integer(x)) => Some(unit(*x as f64, *log)),
+            (Range::Real(Bounds { log, .. }), Value::Real(x)) => Some(unit(*x, *log)),
             (Range::Choice(values), value) => values.iter().position(|v| v == value).map(Position::Index),
             _ => None,
         }
@@ -110,7 +109,7 @@ impl Range {
 
     /// The stretch of positions that give the same value as this one, for whole numbers.
     pub(super) fn cell(&self, value: &Value) -> Option<(f64, f64)> {
-        let (Range::Integer { log, .. }, Value::Integer(x)) = (self, value) else { return None };
+        let (Range::Integer(Bounds { log, .. }), Value::Integer(x)) = (self, value) else { return None };
         let (start, end) = self.ends();
         let unit = |x: f64| ((if *log { math::ln(x) } else { x }) - start) / (end - start);
         Some((unit(*x as f64 - 0.5).max(0.0), unit(*x as f64 + 0.5).min(1.0)))
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_whole_number_is_about_equally_likely_also_at_the_ends() {
-        let range = Range::Integer { low: 2, high: 6, log: false };
+        let range = Range::Integer(Bounds { low: 2, high: 6, log: false });
         let mut counts = [0; 7];
         let mut rng = Rng::new(4);
         for _ in 0..5000 {
@@ -186,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_logarithmic_range_gives_each_decade_its_share() {
-        let range = Range::Real { low: 1e-4, high: 1.0, log: true };
+        let range = Range::Real(Bounds { low: 1e-4, high: 1.0, log: true });
         let mut rng = Rng::new(5);
         let small =
             (0..4000).filter(|_| matches!(range.value(range.random(&mut rng)), Value::Real(x) if x < 1e-2)).count();
@@ -195,9 +194,9 @@ mod tests {
 
     #[test]
     fn the_size_is_a_product_and_infinite_with_a_real() {
-        let whole = Dimension { key: "a".into(), range: Range::Integer { low: 1, high: 10, log: true } };
+        let whole = Dimension { key: "a".into(), range: Range::Integer(Bounds { low: 1, high: 10, log: true }) };
         let word = Dimension { key: "b".into(), range: Range::Choice(vec![Value::Integer(1); 3]) };
-        let real = Dimension { key: "c".into(), range: Range::Real { low: 0.0, high: 1.0, log: false } };
+        let real = Dimension { key: "c".into(), range: Range::Real(Bounds { low: 0.0, high: 1.0, log: false }) };
         assert_eq!(Space { dimensions: vec![whole.clone(), word] }.size(), Some(30));
         assert_eq!(Space { dimensions: vec![whole, real] }.size(), None);
     }
@@ -206,13 +205,13 @@ mod tests {
         #[test]
         fn values_stay_in_range_and_return_to_their_place(unit in 0.0..1.0f64, low in 1i64..50, width in 0i64..900, log: bool) {
             let high = low + width;
-            let whole = Range::Integer { low, high, log };
+            let whole = Range::Integer(Bounds { low, high, log });
             let value = whole.value(Position::Unit(unit));
             prop_assert!(matches!(value, Value::Integer(n) if (low..=high).contains(&n)));
             let position = whole.position(&value).unwrap();
             prop_assert_eq!(whole.value(position), value);
 
-            let real = Range::Real { low: low as f64, high: high as f64, log };
+            let real = Range::Real(Bounds { low: low as f64, high: high as f64, log });
             let value = real.value(Position::Unit(unit));
             let position = real.position(&value).unwrap();
             prop_assert_eq!(real.value(position), value);

@@ -2,7 +2,7 @@ use super::*;
 use sottovoce_models::settings::Value;
 
 fn real(key: &str, low: f64, high: f64, log: bool) -> Dimension {
-    Dimension { key: key.to_owned(), range: Range::Real { low, high, log } }
+    Dimension { key: key.to_owned(), range: Range::Real(Bounds { low, high, log }) }
 }
 
 fn number(value: &Value) -> f64 {
@@ -43,7 +43,7 @@ fn tuning_space() -> Space {
     Space {
         dimensions: vec![
             real("rate", 1e-5, 1.0, true),
-            Dimension { key: "factors".into(), range: Range::Integer { low: 1, high: 512, log: true } },
+            Dimension { key: "factors".into(), range: Range::Integer(Bounds { low: 1, high: 512, log: true }) },
             Dimension { key: "word".into(), range: Range::Choice(words) },
             Dimension { key: "bias".into(), range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]) },
             real("nothing", 0.0, 1.0, false),
@@ -134,7 +134,7 @@ fn failures_and_nan_are_avoided_even_if_nothing_succeeded() {
 fn a_finite_space_is_tried_without_repetition_and_then_ends() {
     let space = Space {
         dimensions: vec![
-            Dimension { key: "n".into(), range: Range::Integer { low: 1, high: 4, log: false } },
+            Dimension { key: "n".into(), range: Range::Integer(Bounds { low: 1, high: 4, log: false }) },
             Dimension { key: "w".into(), range: Range::Choice(vec![Value::Switch(false), Value::Switch(true)]) },
         ],
     };

@@ -248,7 +248,19 @@ pub fn run(experiment: &Experiment, fake: &Fake, folder: &Path, jobs: usize) -> 
     run_with(experiment, fake, folder, jobs, Existing::Resume)
 }
 
+/// The results without time and memory, which differ from run to run: equal for equal experiments.
+pub fn without_cost(results: &Results) -> Results {
+    let mut plain = results.clone();
+    for row in plain.data.iter_mut().flat_map(|data| &mut data.rows) {
+        row.figures.retain(|name, _| !name.ends_with("_seconds"));
+        let finals = row.finals.iter_mut().map(|each| &mut each.run);
+        let tried = row.tried.iter_mut().map(|each| &mut each.run);
+        finals.chain(tried).for_each(|run| run.cost = Cost::default());
+    }
+    plain
+}
+
 /// The bytes that must not depend on anything but the experiment.
 pub fn bytes(results: &Results) -> String {
-    serde_json::to_string_pretty(&results.without_cost()).unwrap()
+    serde_json::to_string_pretty(&without_cost(results)).unwrap()
 }

@@ -156,6 +156,15 @@ impl fmt::Display for Value {
 }
 
 impl Value {
+    /// The number, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Integer(number) => Some(*number as f64),
+            Value::Real(number) => Some(*number),
+            Value::Switch(_) | Value::Word(_) => None,
+        }
+    }
+
     /// Reads a value as people write it: `true`, `20`, `0.05`, `cosine`.
     pub fn parse(text: &str) -> Value {
         let text = text.trim();

@@ -10,9 +10,7 @@ pub use graphs::{check_graph, graphs};
 pub use seeds::{Seed, seeds};
 
 use sottovoce_core::Rng;
-use sottovoce_data::{
-    Cleaning, Dataset, Interactions, LoadOptions, Repeats, Split, clean, describe, load_bytes, split,
-};
+use sottovoce_data::{Cleaning, Dataset, Interactions, LoadOptions, Split, clean, describe, load_bytes, split};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Named contents to be loaded together.
@@ -65,7 +63,7 @@ fn check_set(set: &Dataset) {
     assert!(!all.is_empty(), "a set without interactions is an error");
     let about = describe(set);
     assert!(about.density > 0.0 && about.popularity.head >= 1);
-    let how = Cleaning { threshold: Some(2.0), repeats: Repeats::Once, k_core: Some(2), min_interactions: Some(2) };
+    let how = Cleaning { min_interactions: Some(2), k_core: Some(2), threshold: Some(2.0), keep_repeats: false };
     let (left, report) = clean(all.clone(), &how);
     check_interactions(&left);
     let dropped = report.below_threshold + report.repeated + report.outside_core + report.of_sparse_users;

@@ -1,10 +1,11 @@
 //! `audit --uploads`: attacks on uploads that a server retained.
 
-use super::{Audited, Bytes, Outcome, finish, rounds};
+use super::{Audited, Bytes, finish, rounds};
 use crate::args::{Audit, Common};
+use crate::folder;
 use crate::output::Usage;
 use crate::prepared::from_arguments;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use sottovoce_audit::{CuriousServer, ExposedTables, Subjects};
 use sottovoce_core::{Histories, Names};
 use sottovoce_experiment::prepare::Prepared;
@@ -47,16 +48,7 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
         bytes: Bytes { down: 0, up: 0 },
         seconds: started.elapsed().as_secs_f64(),
     };
-    let outcome = Outcome {
-        model: &spec.name,
-        data: &data.name,
-        fingerprint: &data.description.fingerprint,
-        seed: common.seed,
-        people,
-        base: &base,
-        sweeps: &[],
-    };
-    finish(args, common, &data, &outcome)
+    finish(args, common, &data, (&spec.name, people), &base, &[])
 }
 
 fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &ExposedTables) -> Result<()> {
@@ -71,7 +63,7 @@ fn check_catalog(uploads: &StoredUploads, data: &Prepared, surface: &ExposedTabl
 
 /// The user of each device, by its number.
 fn owners(path: &Path, users: &Names) -> Result<Vec<Option<u32>>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = folder::read_text(path)?;
     let numbers: BTreeMap<&str, u32> = (0..).zip(users.iter()).map(|(number, user)| (user, number)).collect();
     let mut owners = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {

@@ -1,20 +1,17 @@
 //! Many devices that each train a small network: time, what a second thread adds, and memory by the cohort's size.
 
 use super::work::Workbench;
-use super::{Figure, median};
+use super::{Figure, federated, median};
 use crate::measure::{cpu_seconds, peak_rss_bytes};
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
-use sottovoce_federation::{
-    Aggregation, Cohort, Coordinator, Disclosure, Federation, Population, RobustAggregator, Schedule, SimulatedDevices,
-    Weighting,
-};
-use sottovoce_models::federated::{DynClient, Mean, MeanOver};
+use sottovoce_federation::{Aggregation, Cohort, Federation, RobustAggregator, Schedule, Weighting};
+use sottovoce_models::federated::{Mean, MeanOver};
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
 use sottovoce_neural::losses::bce_with_logits_sparse;
 use sottovoce_neural::{Activation, Arena, Arithmetic, Layout, Linear, NeuralError, Sgd, SparseRows};
-use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, TermsDraft, Trained, UpdateError};
+use sottovoce_protocol::{Keyed, Parameters, Shape, Table, Trained, UpdateError};
 use std::time::Instant;
 
 const DEVICES: usize = 100_000;
@@ -121,21 +118,13 @@ fn federation(seed: u64, cohort: usize) -> Result<Federation> {
         all
     };
     let histories = Histories::from_lists(&(0..DEVICES).map(|_| history()).collect::<Vec<_>>(), ITEMS)?;
-    let population = Population::of(&histories);
     let mut values = network.layout.zeros();
     network.layout.initialise(&mut values, &rng)?;
     let shape = Shape::new("network", 1, values.len() as u32, Keyed::Dense);
-    let start = Parameters::new(vec![Table::new(shape, values)?])?;
-    let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
-    let devices = SimulatedDevices::new(DynClient::new(network), histories, start.layout(), disclosure, &rng);
     let schedule = Schedule { cohort: Cohort::Count(cohort), triples: 1, rounds: 1 };
-    let model = ModelSpec { name: "network".to_owned(), ..ModelSpec::default() };
-    let terms = TermsDraft { model, samples: true, ..TermsDraft::default() };
     let strategy = Box::new(Mean { learning_rate: 1.0, over: MeanOver::All });
     let aggregation = Aggregation::new(RobustAggregator::None, Weighting::Samples)?;
-    let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng).with_aggregation(aggregation);
-    coordinator.ask_among(population.devices);
-    Ok(Federation::new(devices, coordinator, schedule, 1.0))
+    federated::federation(network, histories, Table::new(shape, values)?, (schedule, strategy, Some(aggregation)), rng)
 }
 
 /// A round of so many devices on so many threads: seconds by the clock, seconds of all cores.

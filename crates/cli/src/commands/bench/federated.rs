@@ -6,7 +6,9 @@ use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
 use sottovoce_core::{Histories, Rng};
-use sottovoce_federation::{Cohort, Coordinator, Disclosure, Federation, Population, Schedule, SimulatedDevices};
+use sottovoce_federation::{
+    Aggregation, Cohort, Coordinator, Disclosure, Federation, Population, Schedule, SimulatedDevices, Strategy,
+};
 use sottovoce_models::federated::{DynClient, Sum};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
@@ -128,16 +130,30 @@ fn trivial_federation(seed: u64) -> Result<Federation> {
     rng.stream("update", 0).fill_normal(1e-6, &mut update);
     // Everybody has one of two items, so that everybody can learn.
     let histories = Histories::from_lists(&vec![[0]; DEVICES], 2)?;
-    let population = Population::of(&histories);
     let shape = Shape::new("weights", 100, (VALUES / 100) as u32, Keyed::Dense);
-    let start = Parameters::new(vec![Table::zeros(shape)?])?;
-    let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
-    let devices =
-        SimulatedDevices::new(DynClient::new(Trivial { update }), histories, start.layout(), disclosure, &rng);
     let schedule = Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS };
-    let model = ModelSpec { name: "trivial".to_owned(), ..ModelSpec::default() };
-    let terms = TermsDraft { model, ..TermsDraft::default() };
-    let mut coordinator = Coordinator::new(Box::new(Sum { learning_rate: 1.0 }), start, terms, schedule.cohort, rng);
+    let strategy = Box::new(Sum { learning_rate: 1.0 });
+    federation(Trivial { update }, histories, Table::zeros(shape)?, (schedule, strategy, None), rng)
+}
+
+/// A federation whose devices disclose everything; the shared model is one table. With an aggregation of its own, devices
+/// are asked for their number of samples.
+pub(super) fn federation(
+    client: impl ClientModel,
+    histories: Histories,
+    start: Table,
+    (schedule, strategy, aggregation): (Schedule, Box<dyn Strategy>, Option<Aggregation>),
+    rng: Rng,
+) -> Result<Federation> {
+    let model = ModelSpec { name: start.shape().name.clone(), settings: Default::default() };
+    let (population, start) = (Population::of(&histories), Parameters::new(vec![start])?);
+    let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
+    let devices = SimulatedDevices::new(DynClient::new(client), histories, start.layout(), disclosure, &rng);
+    let terms = TermsDraft { model, samples: aggregation.is_some(), ..TermsDraft::default() };
+    let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng);
+    if let Some(aggregation) = aggregation {
+        coordinator = coordinator.with_aggregation(aggregation);
+    }
     coordinator.ask_among(population.devices);
     Ok(Federation::new(devices, coordinator, schedule, 1.0))
 }

@@ -88,10 +88,8 @@ pub(crate) fn run(args: &Bench, common: &Common) -> Result<()> {
         figures.extend(job(&bench)?);
     }
     drop(bar);
-    if common.json {
-        return output::print_json(&serde_json::json!({ "data": bench.describe(), "benches": figures }));
-    }
-    output::print(&format!("On {}:\n{}", bench.describe(), table(&figures)))
+    let document = serde_json::json!({ "data": bench.describe(), "benches": figures });
+    output::answer(common, &document, || format!("On {}:\n{}", bench.describe(), table(&figures)))
 }
 
 fn choose(names: &[String]) -> Result<Vec<(&'static str, Job)>> {

@@ -45,14 +45,11 @@ impl Workbench {
             None => write_stand_in(scratch.path(), &load)?,
         };
         let plan = DataPlan {
-            source: source.clone(),
             load: load.clone(),
             // The protocol of the peers: users with more than 20 interactions, the first 80 % of each to learn from.
             cleaning: Cleaning { min_interactions: Some(21), ..Cleaning::default() },
             split: Some(Split::Temporal(0.8)),
-            validation: None,
-            relevant: None,
-            seed: common.seed,
+            ..DataPlan::new(&source, common.seed)
         };
         let data = prepare(&plan)?;
         ensure!(data.parts.train.interactions() > 0, "{source}: no user has more than 20 interactions");

@@ -1,8 +1,8 @@
 //! `data convert` to a history file.
 
-use super::read;
 use crate::args::{CleaningArgs, Common, Source};
 use crate::output::{self, Usage, grouped, usage};
+use crate::prepared::read;
 use crate::progress::Bar;
 use anyhow::Result;
 use serde_json::json;
@@ -28,13 +28,11 @@ pub(super) fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, comm
         from_dataset(source, out, cleaning, common)?
     };
     let Written { users, items, interactions } = written;
-    if common.json {
-        let facts = json!({"file": out, "users": users, "items": items, "interactions": interactions});
-        return output::print_json(&facts);
-    }
-    let (interactions, users, items) = (grouped(interactions), grouped(users), grouped(items));
-    let text = format!("{interactions} interactions of {users} users with {items} items written to {}", out.display());
-    output::print_line(&text)
+    let facts = json!({"file": out, "users": users, "items": items, "interactions": interactions});
+    output::answer(common, &facts, || {
+        let (interactions, users, items) = (grouped(interactions), grouped(users), grouped(items));
+        format!("{interactions} interactions of {users} users with {items} items written to {}\n", out.display())
+    })
 }
 
 /// In one pass: memory does not grow with the residents.
@@ -79,7 +77,7 @@ fn histories_of(town: &Town, residents: Range<usize>) -> (Vec<u32>, Vec<usize>) 
 }
 
 fn from_dataset(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<Written> {
-    let dataset = read(source, None, cleaning, common)?;
+    let dataset = read(source, cleaning, common)?;
     let all = &dataset.interactions;
     let (users, items) = (all.users.len(), all.catalog.len());
     let mut pairs: Vec<(u32, u32)> = all.user.iter().copied().zip(all.item.iter().copied()).collect();

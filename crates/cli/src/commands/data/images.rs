@@ -17,27 +17,28 @@ pub(super) fn folder(source: &str, common: &Common) -> Option<PathBuf> {
 pub(super) fn show(folder: &Path, common: &Common) -> Result<()> {
     if !is_mnist(folder) {
         let what = "CelebA: photographs of celebrities with attributes, for experiments on classifiers";
-        return match common.json {
-            true => output::print_json(&json!({"folder": folder, "kind": "celeba"})),
-            false => output::print_line(&format!("{} ({what})", folder.display())),
-        };
+        let facts = json!({"folder": folder, "kind": "celeba"});
+        return output::answer(common, &facts, || format!("{} ({what})\n", folder.display()));
     }
     let mnist = read_mnist(folder)?;
     let (images, train) = (&mnist.images, mnist.train);
     let mut classes = vec![0usize; images.classes()];
     images.labels().iter().for_each(|&label| classes[usize::from(label)] += 1);
     let ([_, height, width], fingerprint) = (images.shape(), image_fingerprint(images));
-    if common.json {
-        return output::print_json(&json!({
-            "folder": folder, "kind": "mnist", "train": train, "test": images.len() - train, "height": height,
-            "width": width, "classes": classes, "fingerprint": fingerprint
-        }));
-    }
-    let counts: Vec<String> = classes.iter().map(|&count| grouped(count)).collect();
-    output::print_line(&format!("{} (images in idx files, as MNIST)", folder.display()))?;
-    output::print_line(&format!("  training       {}", grouped(train)))?;
-    output::print_line(&format!("  test           {}", grouped(images.len() - train)))?;
-    output::print_line(&format!("  image          {height} x {width} grey values"))?;
-    output::print_line(&format!("  classes        {}", counts.join(", ")))?;
-    output::print_line(&format!("  fingerprint    {fingerprint}"))
+    let test = images.len() - train;
+    let facts = json!({
+        "folder": folder, "kind": "mnist", "train": train, "test": test, "height": height, "width": width,
+        "classes": classes, "fingerprint": fingerprint
+    });
+    output::answer(common, &facts, || {
+        let counts: Vec<String> = classes.iter().map(|&count| grouped(count)).collect();
+        format!(
+            "{} (images in idx files, as MNIST)\n  training       {}\n  test           {}\n  image          {height} x \
+             {width} grey values\n  classes        {}\n  fingerprint    {fingerprint}\n",
+            folder.display(),
+            grouped(train),
+            grouped(test),
+            counts.join(", ")
+        )
+    })
 }

@@ -4,9 +4,10 @@ use super::location;
 use super::{as_usage, identity, interactions, now};
 use crate::args::{Common, Enrol};
 use crate::commands::fleet::about;
+use crate::folder::read_text;
 use crate::key_file;
 use crate::output::{self, Usage, grouped};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::json;
 use sottovoce_device::{
     Device, Enrolment, History, HttpTransport, NextStep, Options, Roster, StopReason, random_secret,
@@ -14,17 +15,16 @@ use sottovoce_device::{
 use sottovoce_privacy::tokens::to_hex;
 use sottovoce_protocol::{DisclosureMode, Policy};
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// `sottovoce device enrol`.
 pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let token = match (&args.token, &args.token_file) {
         (Some(token), _) => token.clone(),
-        (None, Some(file)) => read(file)?,
+        (None, Some(file)) => read_text(file)?,
         (None, None) => String::new(),
     };
-    let ca = args.ca.as_deref().map(read).transpose()?.unwrap_or_default();
+    let ca = args.ca.as_deref().map(read_text).transpose()?.unwrap_or_default();
     let transport = location::transport(&args.server, &ca)?;
     // If the server does not answer, enrolment fails with a better error.
     let about = about(&transport, &args.federation).unwrap_or_default();
@@ -45,11 +45,6 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     join(&mut device, &transport)?;
     let key = (location::key_path(&args.location, &folder), created);
     report(&device, &folder, key, about["record_uploads"] == true, common)
-}
-
-fn read(file: impl AsRef<Path>) -> Result<String> {
-    let file = file.as_ref();
-    fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
 }
 
 /// Enrols with the server.

@@ -3,8 +3,9 @@
 use super::as_usage;
 use super::location;
 use crate::args::{Common, Location};
+use crate::folder;
 use crate::output::{self, Usage, grouped};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, Roster, read_roster};
 use sottovoce_privacy::tokens::to_hex;
@@ -23,8 +24,7 @@ pub(super) fn run(roster: Option<&Path>, none: bool, location: &Location, common
 
 /// Reads a roster; an error names the file and the line.
 pub(super) fn read(file: &Path) -> Result<Roster> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-    read_roster(&text).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
+    read_roster(&folder::read_text(file)?).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
 }
 
 /// The number of keys, and whether devices with this roster would accept this one.
@@ -40,15 +40,13 @@ pub(super) fn summary(device: &Device, roster: &Roster) -> String {
 
 fn show(device: &Device, common: &Common) -> Result<()> {
     let identity = to_hex(&device.identity());
-    if common.json {
-        return output::print_json(&json!({
-            "identity": identity, "roster": device.roster().map(Roster::len),
-            "in_roster": device.roster().map(|roster| roster.contains(&device.identity())),
-        }));
-    }
-    let roster = match device.roster() {
-        Some(roster) => summary(device, roster),
-        None => "none: this device declines rounds with identities".to_owned(),
-    };
-    output::print(&format!("{identity}\n\n  roster         {roster}\n"))
+    let facts = json!({
+        "identity": identity, "roster": device.roster().map(Roster::len),
+        "in_roster": device.roster().map(|roster| roster.contains(&device.identity())),
+    });
+    output::answer(common, &facts, || {
+        let none = || "none: this device declines rounds with identities".to_owned();
+        let roster = device.roster().map_or_else(none, |roster| summary(device, roster));
+        format!("{identity}\n\n  roster         {roster}\n")
+    })
 }

@@ -17,20 +17,18 @@ const SHOWN: usize = 10;
 pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Result<()> {
     if let Some(item) = item {
         let left = device.disclosures_of(item).map_err(as_usage)?;
-        return if common.json { output::print_json(&of_item(&left)) } else { output::print(&about(&left)) };
+        return output::answer(common, &of_item(&left), || about(&left));
     }
     // Before the first round there is nothing to list, and perhaps no catalog.
     let items = device.disclosed_items().unwrap_or_default();
     let rounds: Vec<LedgerEntry> = device.ledger().entries().collect();
-    if common.json {
-        let totals = device.ledger().totals();
-        return output::print_json(&json!({
-            "updates": totals.updates, "rows": totals.rows, "bytes": totals.bytes,
-            "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
-            "items": items.iter().map(of_item).collect::<Vec<_>>(),
-        }));
-    }
-    output::print(&page(device, &rounds, &items))
+    let totals = device.ledger().totals();
+    let document = json!({
+        "updates": totals.updates, "rows": totals.rows, "bytes": totals.bytes,
+        "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
+        "items": items.iter().map(of_item).collect::<Vec<_>>(),
+    });
+    output::answer(common, &document, || page(device, &rounds, &items))
 }
 
 fn of_round(told: &LedgerEntry) -> Json {

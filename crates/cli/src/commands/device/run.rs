@@ -109,20 +109,13 @@ pub(crate) fn withdraw(location: &Location, common: &Common) -> Result<()> {
 }
 
 fn report_withdrawal(device: &Device, next: &NextStep, confirmed: bool, common: &Common) -> Result<()> {
-    if common.json {
-        let federation = device.federation();
-        return output::print_json(
-            &json!({"federation": federation, "withdrawn": true, "server_knows": confirmed, "text": why(next)}),
-        );
-    }
-    output::print(&if confirmed {
-        format!("Withdrawn from {}: the server has deleted this device's data.\n", device.federation())
-    } else {
-        format!(
-            "Withdrawn from {}: no more updates are sent. The server has not been told yet ({}); \
-             `sottovoce device run` tells it.\n",
-            device.federation(),
-            why(next)
-        )
+    let (federation, text) = (device.federation(), why(next));
+    let document = json!({"federation": federation, "withdrawn": true, "server_knows": confirmed, "text": text});
+    output::answer(common, &document, || match confirmed {
+        true => format!("Withdrawn from {federation}: the server has deleted this device's data.\n"),
+        false => format!(
+            "Withdrawn from {federation}: no more updates are sent. The server has not been told yet ({text}); \
+             `sottovoce device run` tells it.\n"
+        ),
     })
 }

@@ -16,11 +16,7 @@ pub(crate) fn run(location: &Location, common: &Common) -> Result<()> {
     let folder = location::folder(location)?;
     let device = location::open(location)?;
     let bytes = stored_bytes(&folder);
-    if common.json {
-        output::print_json(&document(&device, &folder, bytes))
-    } else {
-        output::print(&page(&device, &folder, bytes))
-    }
+    output::answer(common, &document(&device, &folder, bytes), || page(&device, &folder, bytes))
 }
 
 fn stored_bytes(folder: &Path) -> u64 {

@@ -1,7 +1,7 @@
 //! The catalog of a federation, from a file or a data set.
 
-use crate::args::{Common, Create, Source};
-use crate::commands::data::read;
+use crate::args::{Common, Create};
+use crate::prepared::load;
 use anyhow::{Context, Result};
 use sottovoce_core::{CATALOG_HEADER, Catalog};
 use sottovoce_server::federation::catalog::HEADER;
@@ -12,9 +12,8 @@ pub(super) fn of(args: &Create, common: &Common) -> Result<String> {
     if let Some(path) = &args.catalog {
         return std::fs::read_to_string(path).with_context(|| path.display().to_string());
     }
-    let data = args.catalog_of.clone().unwrap_or_default();
-    let source = Source { data, reading: args.reading.clone() };
-    let dataset = read(&source, Some(&args.graph), &args.cleaning, common)?;
+    let data = args.catalog_of.as_deref().unwrap_or_default();
+    let dataset = load(data, &args.loading.options(common), &args.loading.cleaning.cleaning(), common)?;
     Ok(text_of(&dataset.interactions.catalog))
 }
 

@@ -13,10 +13,7 @@ use std::fmt::Write;
 
 /// `sottovoce federation ...`.
 pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
-    let print = |value: &Value, text: &dyn Fn(&Value) -> String| match common.json {
-        true => output::print_json(value),
-        false => output::print(&text(value)),
-    };
+    let print = |value: &Value, text: &dyn Fn(&Value) -> String| output::answer(common, value, || text(value));
     match args {
         Federation::Create(create) => print(&self::create(create, common)?, &page),
         Federation::Key { out } => {

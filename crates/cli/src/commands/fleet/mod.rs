@@ -5,10 +5,10 @@ mod workers;
 use crate::args::{Common, Fleet};
 use crate::commands::federation::client::secret;
 use crate::key_file;
+use crate::model_dir::Arrays;
 use crate::output::{self, Usage, usage};
 use crate::progress::Bar;
 use anyhow::{Context, Result, bail};
-use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
@@ -17,6 +17,7 @@ use sottovoce_device::{
 };
 use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
+use sottovoce_models::TensorData;
 use sottovoce_protocol::{Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
 use std::sync::Arc;
@@ -61,13 +62,12 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
         "devices": number, "updates": updates, "dropped": dropped, "declined": declined, "failures": failures,
         "version": version, "checksum": checksum, "seconds": {"enrol": enrolled, "all": seconds},
     });
-    if common.json {
-        return output::print_json(&report);
-    }
-    output::print(&format!(
-        "{number} devices, {updates} updates accepted ({dropped} dropped, {declined} rounds declined, {failures} failed \
-         requests) in {seconds:.1} s\nthe shared model is at version {version}, checksum {checksum}\n"
-    ))
+    output::answer(common, &report, || {
+        format!(
+            "{number} devices, {updates} updates accepted ({dropped} dropped, {declined} rounds declined, {failures} \
+             failed requests) in {seconds:.1} s\nthe shared model is at version {version}, checksum {checksum}\n"
+        )
+    })
 }
 
 fn transport(args: &Fleet) -> Result<HttpTransport> {
@@ -130,13 +130,10 @@ struct Users {
 
 fn users(args: &Fleet, common: &Common) -> Result<Users> {
     let plan = DataPlan {
-        source: args.data.clone(),
-        load: args.reading.options(None, common),
+        load: args.reading.options(common),
         cleaning: args.cleaning.cleaning(),
         split: args.split,
-        validation: None,
-        relevant: None,
-        seed: common.seed,
+        ..DataPlan::new(&args.data, common.seed)
     };
     let prepared = prepare(&plan)?;
     let train = prepared.parts.train;
@@ -245,19 +242,11 @@ fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quie
 }
 
 fn write_model(path: &Path, model: &SharedModel) -> Result<()> {
-    let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = model
-        .parameters
-        .tables()
-        .iter()
-        .map(|table| {
-            let shape = vec![table.shape().rows as usize, table.shape().cols as usize];
-            let bytes = table.values().iter().flat_map(|value| value.to_le_bytes()).collect();
-            (table.shape().name.clone(), shape, bytes)
-        })
-        .collect();
-    let tensors = bytes
-        .iter()
-        .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)));
-    let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
-    crate::folder::write_file(path, &safetensors::serialize(tensors, None)?)
+    let mut arrays = Arrays::default();
+    for table in model.parameters.tables() {
+        let shape = table.shape();
+        let sides = vec![shape.rows as usize, shape.cols as usize];
+        arrays.push(shape.name.clone(), sides, &TensorData::F32(table.values().to_vec()));
+    }
+    crate::folder::write_file(path, &arrays.serialise()?)
 }

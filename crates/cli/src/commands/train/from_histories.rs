@@ -92,14 +92,11 @@ fn check(args: &Train) -> Result<()> {
         ("--validation", args.preparing.split.validation.is_some()),
         ("--split", args.preparing.split.split.is_some()),
         ("--checkpoint", args.checkpoint.is_some()),
-        ("cleaning", !args.preparing.cleaning.is_default()),
+        ("cleaning", !args.preparing.loading.cleaning.is_default()),
         ("--sampled-negatives", args.sampled_negatives.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
-        Some((what, _)) => {
-            let message = format!("{}: {what} does not apply to a history file", args.data);
-            Err(Usage(message).into())
-        }
+        Some((what, _)) => usage(format!("{}: {what} does not apply to a history file", args.data)),
         None => Ok(()),
     }
 }
@@ -114,8 +111,7 @@ fn train(stream: bool, file: HistoryFile, recommender: &mut Simulation, fit: &mu
 
 fn store(args: &Train, outcome: &HistoriesOutcome<'_>, recommender: &dyn Recommender) -> Result<()> {
     let Some(out) = &args.out else { return Ok(()) };
-    let settings = outcome.settings.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
-    let about = About::new(outcome.model, settings, outcome.seed, &args.data, "");
+    let about = About::new(outcome.model, outcome.settings, outcome.seed, &args.data, "");
     folder::write_whole(out, |folder| {
         model_dir::write_nameless(folder, &about, recommender)?;
         store_outcome(folder, outcome)

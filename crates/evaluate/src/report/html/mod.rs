@@ -114,7 +114,6 @@ impl<'a> Page<'a> {
                     out += &table::table(table, &self.table_names[*tables]);
                     *tables += 1;
                 }
-                Block::Text(text) => out += &prose(text),
                 Block::Note(text) => out += &format!("<aside class=\"note\">{}</aside>\n", prose(text)),
             }
         }

@@ -1,29 +1,23 @@
 //! Axes: scales, round ticks and their labels.
 
 use crate::report::number::{self, typographic};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// An axis: its title and how values are scaled and formatted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Axis {
     /// What the values are.
     pub title: String,
     /// Linear or logarithmic.
-    #[serde(default)]
     pub scale: Scale,
     /// How values are formatted.
-    #[serde(default)]
     pub unit: Unit,
     /// Whether the axis reaches down (or up) to zero; ignored on a logarithmic scale.
-    #[serde(default)]
     pub zero: bool,
-    /// Fixed ends; `None`: the range of the data.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::report::lenient::pair")]
-    pub range: Option<(f64, f64)>,
 }
 
 /// The scale of an axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Linear.
@@ -34,7 +28,7 @@ pub enum Scale {
 }
 
 /// How values are formatted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// As numbers, large ones with an SI prefix.
@@ -59,8 +53,6 @@ impl Axis {
         fn unit(self, unit: Unit) { self.unit = unit }
         /// Includes zero.
         fn from_zero(self) { self.zero = true }
-        /// Fixes the ends of the axis.
-        fn range(self, low: f64, high: f64) { self.range = Some((low, high)) }
     }
 
     /// Whether a value can be shown: finite, not too large, and above zero on a logarithmic scale.
@@ -135,22 +127,20 @@ pub(super) enum Padding {
 impl PixelScale {
     /// A scale that covers `values`, with about `most` ticks.
     pub(super) fn new(axis: &Axis, values: &[f64], padding: Padding, most: usize) -> Option<PixelScale> {
-        let (mut low, mut high) = extent(axis, values)?;
+        let (low, high) = extent(axis, values)?;
         let log = axis.scale == Scale::Log;
         let most = most.max(2);
-        if axis.range.is_none() {
-            (low, high) = match (padding, log) {
-                (Padding::Small, false) => stretch(low, high, 0.03, axis.zero),
-                (_, true) => {
-                    let (a, b) = stretch(low.ln(), high.ln(), 0.03, false);
-                    (a.exp(), b.exp())
-                }
-                (Padding::ToTick, false) => {
-                    let step = nice_step(high - low, most);
-                    ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step)
-                }
-            };
-        }
+        let (low, high) = match (padding, log) {
+            (Padding::Small, false) => stretch(low, high, 0.03, axis.zero),
+            (_, true) => {
+                let (a, b) = stretch(low.ln(), high.ln(), 0.03, false);
+                (a.exp(), b.exp())
+            }
+            (Padding::ToTick, false) => {
+                let step = nice_step(high - low, most);
+                ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step)
+            }
+        };
         let ticks = if log { log_ticks(low, high, most, axis.unit) } else { linear_ticks(low, high, most, axis.unit) };
         Some(PixelScale { low, high, log, from: 0.0, to: 1.0, ticks })
     }
@@ -183,9 +173,6 @@ impl PixelScale {
 
 /// The ends of the data, widened where they coincide.
 fn extent(axis: &Axis, values: &[f64]) -> Option<(f64, f64)> {
-    if let Some((low, high)) = axis.range.filter(|&(a, b)| axis.holds(a) && axis.holds(b) && a < b && apart(a, b)) {
-        return Some((low, high));
-    }
     let held = || values.iter().copied().filter(|&x| axis.holds(x));
     let mut low = held().fold(f64::INFINITY, f64::min);
     let mut high = held().fold(f64::NEG_INFINITY, f64::max);

@@ -2,8 +2,8 @@
 
 use super::Canvas;
 use super::axis::{Padding, PixelScale};
-use super::frame::{self, PlotArea, Swatch};
-use super::labels::{fit, text_width};
+use super::frame::{self, Swatch};
+use super::labels::{Area, fit, text_width};
 use super::series::{Bars, Orientation};
 use super::svg::Svg;
 
@@ -18,7 +18,7 @@ struct Chart<'a> {
     categories: &'a [String],
     series: &'a [Bars],
     scale: PixelScale,
-    area: PlotArea,
+    area: Area,
     /// Whether the bars are horizontal.
     horizontal: bool,
 }
@@ -71,15 +71,15 @@ fn area(
     scale: &PixelScale,
     horizontal: bool,
     top: f64,
-) -> PlotArea {
+) -> Area {
     if !horizontal {
         let left = frame::margin_left(&scale.ticks);
-        return PlotArea { left, right: canvas.width - 4.0, top, bottom: top + canvas.area_height() };
+        return Area { left, right: canvas.width - 4.0, top, bottom: top + canvas.area_height() };
     }
     let names = categories.iter().map(|name| text_width(name)).fold(0.0, f64::max);
     let left = names.min(canvas.width * NAME_SHARE) + 14.0;
     let band = band_height(series.len());
-    PlotArea { left, right: canvas.width - 24.0, top, bottom: top + band * categories.len() as f64 + 6.0 }
+    Area { left, right: canvas.width - 24.0, top, bottom: top + band * categories.len() as f64 + 6.0 }
 }
 
 fn band_height(series: usize) -> f64 {

@@ -24,22 +24,6 @@ pub(super) enum Swatch {
     Block,
 }
 
-/// The area where data is drawn, in pixels.
-#[derive(Clone, Copy)]
-pub(super) struct PlotArea {
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
-}
-
-impl PlotArea {
-    /// The area that labels may use.
-    pub(super) fn label_area(&self) -> Area {
-        Area { left: self.left, top: self.top - 12.0, right: self.right + 8.0, bottom: self.bottom + 8.0 }
-    }
-}
-
 /// Draws title, legend and the title of the vertical axis; returns the height they take.
 pub(super) fn draw_header(
     svg: &mut Svg,
@@ -103,7 +87,7 @@ pub(super) fn margin_left(ticks: &[Tick]) -> f64 {
 }
 
 /// Draws the vertical axis: a grid line and a label a tick.
-pub(super) fn draw_y_axis(svg: &mut Svg, area: &PlotArea, scale: &PixelScale) {
+pub(super) fn draw_y_axis(svg: &mut Svg, area: &Area, scale: &PixelScale) {
     for tick in &scale.ticks {
         let y = scale.at(tick.value);
         let class = if tick.value == 0.0 { "pl-zero" } else { "pl-grid" };
@@ -113,7 +97,7 @@ pub(super) fn draw_y_axis(svg: &mut Svg, area: &PlotArea, scale: &PixelScale) {
 }
 
 /// Draws the horizontal axis below: labels that do not touch, a grid line each if asked for.
-pub(super) fn draw_x_axis(svg: &mut Svg, area: &PlotArea, scale: &PixelScale, grid: bool) {
+pub(super) fn draw_x_axis(svg: &mut Svg, area: &Area, scale: &PixelScale, grid: bool) {
     for tick in apart(scale) {
         let x = scale.at(tick.value);
         if grid {
@@ -143,7 +127,7 @@ fn apart(scale: &PixelScale) -> Vec<&Tick> {
 }
 
 /// Draws the title of the horizontal axis and a count of what could not be shown; returns the height of the picture.
-pub(super) fn draw_footer(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotArea, title: &str, hidden: usize) -> f64 {
+pub(super) fn draw_footer(svg: &mut Svg, canvas: &Canvas<'_>, area: &Area, title: &str, hidden: usize) -> f64 {
     let mut y = area.bottom + TICKS_BELOW;
     if !title.is_empty() {
         y += LABEL_SIZE + 6.0;
@@ -161,7 +145,7 @@ pub(super) fn draw_footer(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotArea, t
 }
 
 /// Draws the lines across the plot that mark a level.
-pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotArea, scale: &PixelScale) {
+pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, area: &Area, scale: &PixelScale) {
     for reference in shown(canvas, scale) {
         let y = scale.at(reference.value);
         let words = format!("{}: {}", reference.label, canvas.plot.y.format_value(reference.value));
@@ -175,7 +159,7 @@ pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, area: &PlotAre
 pub(super) fn draw_reference_names(
     svg: &mut Svg,
     canvas: &Canvas<'_>,
-    area: &PlotArea,
+    area: &Area,
     scale: &PixelScale,
     placer: &mut Placer,
 ) {

@@ -35,7 +35,7 @@ pub(super) fn fit(text: &str, width: f64) -> String {
     kept.trim_end().to_string() + "…"
 }
 
-/// A rectangle that is taken.
+/// A rectangle, in pixels: where data is drawn, or what a label takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub(super) left: f64,
@@ -48,6 +48,11 @@ impl Area {
     /// The square around a marker.
     pub(super) fn around((x, y): (f64, f64), r: f64) -> Area {
         Area { left: x - r, top: y - r, right: x + r, bottom: y + r }
+    }
+
+    /// Of the area where data is drawn, the area that its labels may use.
+    pub(super) fn label_area(&self) -> Area {
+        Area { left: self.left, top: self.top - 12.0, right: self.right + 8.0, bottom: self.bottom + 8.0 }
     }
 
     fn overlaps(&self, other: &Area) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Canvas;
 use super::axis::{Axis, Padding, PixelScale};
-use super::frame::{self, PlotArea, Swatch};
+use super::frame::{self, Swatch};
 use super::labels::{Area, Placer, fit, stagger, text_width};
 use super::series::{Point, Series, Style};
 use super::svg::{Svg, polyline};
@@ -27,7 +27,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
     let margin = if ends { end_margin(series) } else { 12.0 };
     let left = frame::margin_left(&y.ticks);
-    let area = PlotArea { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
+    let area = Area { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
     // A label over the highest point needs a little room.
     let labelled = series.iter().flat_map(|s| &s.points).any(|p| p.label.is_some());
     let lift = if labelled { 10.0 } else { 0.0 };
@@ -220,7 +220,7 @@ fn thin(run: Vec<Placed<'_>>) -> Vec<Placed<'_>> {
 }
 
 /// Writes the labels of points; returns the placer, which knows what is taken.
-fn point_labels(svg: &mut Svg, area: &PlotArea, curves: &[Curve<'_>]) -> Placer {
+fn point_labels(svg: &mut Svg, area: &Area, curves: &[Curve<'_>]) -> Placer {
     let strokes: Vec<Vec<(f64, f64)>> =
         curves.iter().flat_map(|c| &c.runs).map(|run| run.iter().map(|p| p.at).collect()).collect();
     let marked = curves.iter().filter(|c| !c.sparse).flat_map(|c| &c.runs).flatten();
@@ -236,7 +236,7 @@ fn point_labels(svg: &mut Svg, area: &PlotArea, curves: &[Curve<'_>]) -> Placer 
 }
 
 /// Writes the names at the ends of the curves, moved apart, each tied to its end by a thin line.
-fn end_labels(svg: &mut Svg, area: &PlotArea, curves: &[Curve<'_>]) {
+fn end_labels(svg: &mut Svg, area: &Area, curves: &[Curve<'_>]) {
     let named: Vec<(&Curve<'_>, (f64, f64))> = curves.iter().filter_map(|c| Some((c, c.end()?))).collect();
     let heights: Vec<f64> = named.iter().map(|(_, end)| end.1).collect();
     let placed = stagger(&heights, 16.0, area.top, area.bottom);

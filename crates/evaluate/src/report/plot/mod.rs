@@ -21,16 +21,16 @@ pub use pareto::pareto_front;
 pub use series::{Bars, Orientation, ParetoAxes, Point, Reference, Series, Style, Summary};
 pub(super) use theme::{Colours, PLOT_CSS, dark_colours, light_colours};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use svg::Svg;
 
 /// A plot: what it shows, its axes and its data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plot {
     /// What the plot shows.
     pub title: String,
     /// A sentence or two on how to read it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -39,15 +39,14 @@ pub struct Plot {
     /// The data.
     pub shape: Shape,
     /// Lines across the plot that mark a level: a baseline's accuracy, say.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Reference>,
     /// Whether the plot takes the full width of the page.
-    #[serde(default)]
     pub full_width: bool,
 }
 
 /// The data of a plot and the way it is drawn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Curves through points, with a band where points have bounds.
@@ -57,7 +56,7 @@ pub enum Shape {
         /// The points.
         series: Vec<Series>,
         /// Which way the axes get better, if the front is to be marked.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         front: Option<ParetoAxes>,
     },
     /// Bars by category, grouped where there are several series; values may be negative.
@@ -67,7 +66,6 @@ pub enum Shape {
         /// One value a category and series.
         series: Vec<Bars>,
         /// Which way the bars run.
-        #[serde(default)]
         orientation: Orientation,
     },
     /// Five-number summaries, one a line.

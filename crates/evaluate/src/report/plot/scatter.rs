@@ -1,7 +1,7 @@
 //! Points by two values, with the Pareto front marked.
 
 use super::Canvas;
-use super::frame::{self, PlotArea, Swatch};
+use super::frame::{self, Swatch};
 use super::labels::{Area, Placer};
 use super::line::{hidden_points, scales, tooltip};
 use super::pareto::pareto_front;
@@ -31,7 +31,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<ParetoA
     let mut svg = Svg::default();
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Point, &plot.y.title);
     let left = frame::margin_left(&y.ticks);
-    let area = PlotArea { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
+    let area = Area { left, right: canvas.width - 12.0, top, bottom: top + canvas.area_height() };
     let (x, y) = (x.along(area.left, area.right), y.along(area.bottom, area.top + 10.0));
     frame::draw_y_axis(&mut svg, &area, &y);
     frame::draw_x_axis(&mut svg, &area, &x, false);
@@ -104,7 +104,7 @@ fn marks(svg: &mut Svg, canvas: &Canvas<'_>, dots: &[Dot<'_>], fronted: bool) {
 }
 
 /// Writes labels where they fit, those on the front first, then the name of the front beside its longest piece.
-fn labels(svg: &mut Svg, area: &PlotArea, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
+fn labels(svg: &mut Svg, area: &Area, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
     let taken = dots.iter().map(|d| Area::around(d.at, 6.0)).collect();
     let mut placer = Placer::new(area.label_area(), taken, &[path.to_vec()]);
     let (first, rest): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = dots.iter().partition(|d| d.on_front);

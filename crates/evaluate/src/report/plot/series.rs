@@ -1,12 +1,11 @@
 //! The data that plots are made of.
 
 use crate::quantiles::quantile;
-use crate::report::lenient;
 use crate::report::table::Direction;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// How a series is told from others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Style {
     /// By a colour and marker of its name's own.
@@ -25,14 +24,14 @@ impl Style {
 }
 
 /// A named run of points.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Series {
     /// Its name; series of one name share a colour throughout a report.
     pub name: String,
     /// Its points, in the order in which a curve passes them.
     pub points: Vec<Point>,
     /// How it is told from others.
-    #[serde(default, skip_serializing_if = "Style::is_named")]
+    #[serde(skip_serializing_if = "Style::is_named")]
     pub style: Style,
 }
 
@@ -54,19 +53,17 @@ impl Series {
 }
 
 /// A point; a coordinate that is not a number leaves a gap.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Horizontal value.
-    #[serde(deserialize_with = "lenient::number")]
     pub x: f64,
     /// Vertical value.
-    #[serde(deserialize_with = "lenient::number")]
     pub y: f64,
     /// Lower and upper bound of y.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::pair")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bounds: Option<(f64, f64)>,
     /// Words beside the point, where there is room.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 
@@ -85,7 +82,7 @@ impl Point {
 }
 
 /// Which way the axes of a scatter plot get better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ParetoAxes {
     /// The horizontal axis.
     pub x: Direction,
@@ -94,28 +91,26 @@ pub struct ParetoAxes {
 }
 
 /// A line across a plot at a level of its values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reference {
     /// The level.
-    #[serde(deserialize_with = "lenient::number")]
     pub value: f64,
     /// What the level is.
     pub label: String,
 }
 
 /// A series of bars.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Bars {
     /// Its name.
     pub name: String,
     /// One value a category; one that is not a number leaves a gap.
-    #[serde(deserialize_with = "lenient::numbers")]
     pub values: Vec<f64>,
     /// Lower and upper bounds, one a category, or none at all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<(f64, f64)>,
     /// How it is told from others.
-    #[serde(default, skip_serializing_if = "Style::is_named")]
+    #[serde(skip_serializing_if = "Style::is_named")]
     pub style: Style,
 }
 
@@ -135,7 +130,7 @@ impl Bars {
 }
 
 /// Which way bars run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Orientation {
     /// Upright if the categories' names fit under the bars, otherwise horizontal.
@@ -148,29 +143,23 @@ pub enum Orientation {
 }
 
 /// A distribution in five numbers, and its mean.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Whose distribution it is.
     pub name: String,
     /// How many values there are.
     pub count: usize,
     /// 5th percentile.
-    #[serde(deserialize_with = "lenient::number")]
     pub low: f64,
     /// 25th percentile.
-    #[serde(deserialize_with = "lenient::number")]
     pub quarter: f64,
     /// Median.
-    #[serde(deserialize_with = "lenient::number")]
     pub median: f64,
     /// 75th percentile.
-    #[serde(deserialize_with = "lenient::number")]
     pub three_quarters: f64,
     /// 95th percentile.
-    #[serde(deserialize_with = "lenient::number")]
     pub high: f64,
     /// Mean.
-    #[serde(deserialize_with = "lenient::number")]
     pub mean: f64,
 }
 

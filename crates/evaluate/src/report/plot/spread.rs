@@ -2,8 +2,8 @@
 
 use super::Canvas;
 use super::axis::{Axis, Padding, PixelScale};
-use super::frame::{self, PlotArea, Swatch};
-use super::labels::{fit, text_width};
+use super::frame::{self, Swatch};
+use super::labels::{Area, fit, text_width};
 use super::series::Summary;
 use super::svg::{Svg, polyline};
 use super::theme::Appearance;
@@ -21,7 +21,7 @@ pub(super) fn boxes(canvas: &Canvas<'_>, boxes: &[Summary]) -> (f64, String) {
     let top = frame::draw_header(&mut svg, canvas, &[], Swatch::Block, &canvas.plot.y.title);
     let names = boxes.iter().map(|b| text_width(&b.name)).fold(0.0, f64::max);
     let left = names.min(canvas.width * 0.34) + 14.0;
-    let area = PlotArea { left, right: canvas.width - 24.0, top, bottom: top + BAND * boxes.len() as f64 + 4.0 };
+    let area = Area { left, right: canvas.width - 24.0, top, bottom: top + BAND * boxes.len() as f64 + 4.0 };
     let scale = scale.along(area.left, area.right);
     frame::draw_x_axis(&mut svg, &area, &scale, true);
     let appearances = canvas.colours.all_or_plain(boxes.iter().map(|b| b.name.as_str()));

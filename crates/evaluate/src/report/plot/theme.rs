@@ -131,27 +131,18 @@ impl Appearance {
             2 => corners(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),
             3 => corners(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]),
             4 => corners(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]),
-            5 => corners(&CROSS),
+            5 => corners(&cross()),
             _ => corners(&PENTAGON),
         }
     }
 }
 
-/// A plus sign with thick arms.
-const CROSS: [(f64, f64); 12] = [
-    (-0.5, -1.3),
-    (0.5, -1.3),
-    (0.5, -0.5),
-    (1.3, -0.5),
-    (1.3, 0.5),
-    (0.5, 0.5),
-    (0.5, 1.3),
-    (-0.5, 1.3),
-    (-0.5, 0.5),
-    (-1.3, 0.5),
-    (-1.3, -0.5),
-    (-0.5, -0.5),
-];
+/// A plus sign with thick arms: one arm, turned.
+fn cross() -> Vec<(f64, f64)> {
+    let arm = [(-0.5, -1.3), (0.5, -1.3), (0.5, -0.5)];
+    let turned = |arm: &[(f64, f64); 3]| Some(arm.map(|(x, y)| (-y, x)));
+    std::iter::successors(Some(arm), turned).take(4).flatten().collect()
+}
 
 const PENTAGON: [(f64, f64); 5] = [(0.0, -1.2), (1.14, -0.37), (0.71, 0.97), (-0.71, 0.97), (-1.14, -0.37)];
 
