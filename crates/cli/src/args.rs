@@ -8,7 +8,9 @@ mod service;
 mod training;
 
 pub(crate) use audit::{Audit, Sweep};
-pub(crate) use data::{CleaningArgs, Data, FileKind, GraphArgs, Loading, Preparing, Reading, Source, SplitArgs};
+pub(crate) use data::{
+    CleaningArgs, Data, FileKind, GraphArgs, InterestsArgs, Loading, Preparing, Reading, Source, SplitArgs,
+};
 pub(crate) use device::Device;
 #[cfg(feature = "serve")]
 pub(crate) use device::{ChangePolicy, Enrol, Location, RunDevice};

@@ -81,6 +81,11 @@ fn midnight(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(date.and_time(chrono::NaiveTime::MIN).and_utc().timestamp())
 }
 
+/// Seconds since 1970 of a number of seconds, or of a date with or without a time of day; `None` if it is neither.
+pub fn parse_time(text: &str) -> Option<i64> {
+    crate::number::time(text.as_bytes())
+}
+
 /// A point in time as `2012-04-03T18:00:09Z`; `None` outside the years 0 to 9999.
 pub fn format_date(seconds: i64) -> Option<String> {
     let time = DateTime::from_timestamp(seconds, 0).filter(|time| (0..=9999).contains(&time.year()))?;

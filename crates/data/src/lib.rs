@@ -1,4 +1,4 @@
-//! Loading, cleaning and splitting of interactions; knowledge graphs; the synthetic town.
+//! Loading, cleaning and splitting of interactions; interests from click logs; knowledge graphs; the synthetic town.
 //!
 //! [`load`] reads public data sets and any delimited text into [`Interactions`]; [`clean`] filters them; [`split`]
 //! splits each user's history for training and evaluation. [`fingerprint`] identifies the data in a report,
@@ -29,7 +29,9 @@ mod folder;
 mod format;
 mod graph;
 pub mod images;
+
 mod interactions;
+pub mod interests;
 mod intern;
 mod item_metadata;
 mod layout;
@@ -48,7 +50,7 @@ mod write;
 
 pub use clean::{Cleaning, CleaningReport, clean};
 pub use columns::{Column, Columns};
-pub use date::format_date;
+pub use date::{format_date, parse_time};
 pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};
 pub use error::{BadLine, DataError};
 pub use fingerprint::fingerprint;
@@ -58,7 +60,7 @@ pub use graph::{
     read_graph,
 };
 pub use interactions::{Dataset, Interactions, canonical_order};
-pub use load::{DATA_DIR, LoadOptions, load, load_bytes, open, read_catalog};
+pub use load::{DATA_DIR, LoadOptions, find_source, load, load_bytes, open, read_catalog};
 pub use load_report::{LoadReport, SkippedLines};
 pub use public_datasets::{PUBLIC_DATASETS, PublicDataset, public_dataset};
 pub use split::{DataSplit, Split, SplitConfig, split, split_with};

@@ -47,17 +47,27 @@ pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset> {
     if let Some(spec) = source.strip_prefix("synth:") {
         return town_source(spec);
     }
-    let path = Path::new(source);
-    if path.exists() {
-        return load_path(path, options);
+    let path = find_source(source, options.data_dir.as_deref())?;
+    let mut set = load_path(&path, options)?;
+    if path != Path::new(source) {
+        source.clone_into(&mut set.name);
     }
-    let folder = data_folder(options.data_dir.as_deref());
+    Ok(set)
+}
+
+/// The file or folder of this path, or of this bare name under the data folder; `data_dir` comes before the folder that
+/// `SOTTOVOCE_DATA` names.
+///
+/// # Errors
+/// If there is none; the message says where it was looked for.
+pub fn find_source(source: &str, data_dir: Option<&Path>) -> Result<PathBuf> {
+    let path = PathBuf::from(source);
+    if path.exists() {
+        return Ok(path);
+    }
+    let folder = data_folder(data_dir);
     match &folder {
-        Some(folder) if public_datasets::is_bare(source) && folder.join(source).exists() => {
-            let mut set = load_path(&folder.join(source), options)?;
-            source.clone_into(&mut set.name);
-            Ok(set)
-        }
+        Some(folder) if public_datasets::is_bare(source) && folder.join(source).exists() => Ok(folder.join(source)),
         _ => Err(public_datasets::not_found(source, folder.as_deref())),
     }
 }

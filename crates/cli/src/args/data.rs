@@ -58,6 +58,15 @@ pub(crate) enum Data {
         #[command(flatten)]
         cleaning: CleaningArgs,
     },
+    /// Turn a click log into interests: how recent, frequent and long each person's visits to each category are
+    #[command(after_help = "Examples:\n  sottovoce data interests synth:town:users=1000\n  \
+        sottovoce data interests clicks.tsv --taxonomy Content_Taxonomy_3.1.tsv --out interests.tsv\n  \
+        sottovoce data interests MINDsmall_train --sensitive Crime\n\n\
+        A click log is delimited text with a header, JSON lines, Parquet, or a folder of Microsoft News (MIND). It has \
+        columns user, time, page and categories and, where known, title, entities and seconds.\n\
+        A score is 0 to 10; from 3 on a person counts as interested. Pages in sensitive branches (health, alcohol, \
+        smoking, politics, gambling, religion) are dropped before anything else, and counted.")]
+    Interests(Box<InterestsArgs>),
     /// Split a data set into training, validation and test parts
     #[command(after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
         --validation temporal:0.8 --out parts")]
@@ -75,6 +84,39 @@ pub(crate) enum Data {
         #[arg(long, value_enum, default_value_t = FileKind::Tsv)]
         to: FileKind,
     },
+}
+
+/// `data interests`.
+#[derive(Debug, Args)]
+pub(crate) struct InterestsArgs {
+    /// A click log, a folder of Microsoft News (MIND), or synth:town[:users=N]
+    #[arg(value_name = "CLICKS")]
+    pub(crate) clicks: String,
+    /// Taxonomy of the categories: an IAB Content Taxonomy 2.x or 3.x as published, or a table with columns id, parent
+    /// and name [default: the town's or MIND's own]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) taxonomy: Option<PathBuf>,
+    /// Mapping of categories that the taxonomy does not have, such as the IAB's Content_1.0_to_Content_2.0.tsv
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mapping: Option<PathBuf>,
+    /// Another sensitive branch, by id or name; repeatable
+    #[arg(long, value_name = "CATEGORY", action = ArgAction::Append)]
+    pub(crate) sensitive: Vec<String>,
+    /// A branch that is not sensitive after all, by id or name; repeatable
+    #[arg(long, value_name = "CATEGORY", action = ArgAction::Append)]
+    pub(crate) not_sensitive: Vec<String>,
+    /// Replace categories below this tier by those above them in it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tier: Option<u32>,
+    /// Moment of the scores, as a date or in seconds since 1970 [default: the last click]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    /// Skip and count lines that cannot be read, instead of stopping at the first
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+    /// File for the scores: user, category, name, score, recency, frequency, seconds, interested
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Formats that can be written.

@@ -2,6 +2,7 @@
 
 mod histories;
 mod images;
+mod interests;
 
 use crate::args::{CleaningArgs, Common, Data, FileKind, Loading, Source, SplitArgs};
 use crate::folder;
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &Data, common: &Common) -> Result<()> {
         Data::Describe { data, loading } => show(data, loading, common),
         Data::Convert { source, out, cleaning } => convert(source, out, cleaning, common),
         Data::Synth { town, out } => generate(town, out, common),
+        Data::Interests(args) => interests::run(args, common),
         Data::History { source, user, out, cleaning } => history(source, user, out.as_deref(), cleaning, common),
         Data::Split { source, cleaning, split, out, to } => {
             split_into_parts((source, cleaning), *split, out, *to, common)

@@ -1,0 +1,28 @@
+//! From clicks to interests: which categories of a taxonomy a person cares for.
+//!
+//! [`Taxonomy`] is a tree of categories, the IAB Content Taxonomy as published or one's own. [`read_clicks`] reads a
+//! click log and leaves out what must not or cannot be used, counted by reason; [`Interests::score`] turns what is left
+//! into a score for each person and category.
+//!
+//! ```
+//! use sottovoce_data::interests::{ClickRules, Interests, Taxonomy, clicks_of_bytes};
+//! let taxonomy = Taxonomy::parse("own", "id\tparent\tname\n1\t\tSports\n2\t1\tSkiing\n3\t\tPolitics\n".as_bytes())?;
+//! let log = "user\ttime\tpage\tcategories\tseconds\n\
+//!            anna\t2024-01-30\ta\tSkiing\t40\nanna\t2024-01-29\tb\t2\t25\nanna\t2024-01-29\tc\tPolitics\t90\n";
+//! let clicks = clicks_of_bytes("log.tsv", log.as_bytes(), &ClickRules::new(taxonomy))?;
+//! assert_eq!(clicks.report().sensitive, 1); // a page on politics is dropped before anything else
+//! let interests = Interests::score(&clicks);
+//! let skiing = &interests.of(0)[0];
+//! assert_eq!((skiing.recency, skiing.frequency, skiing.score()), (5, 1, 6));
+//! # Ok::<(), sottovoce_data::DataError>(())
+//! ```
+
+mod clicks;
+mod mind;
+mod score;
+mod taxonomy;
+
+pub use clicks::{Click, ClickReport, ClickRules, Clicks, clicks_of_bytes, read_clicks, town_clicks};
+pub use mind::mind_taxonomy;
+pub use score::{Interest, Interests, THRESHOLD};
+pub use taxonomy::{Category, CategoryMapping, SENSITIVE, Taxonomy};
