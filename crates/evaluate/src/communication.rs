@@ -2,9 +2,9 @@
 
 /// Communication of a whole training: TCC = CCE * epochs to the best validation score, in vectors.
 ///
-/// CCE, the communication of one epoch, is rpe * |cohort| * (|I| + T (1 + pi)): in each of its rounds, each device of the
-/// cohort gets the vectors of the catalog, and sends back those of the negative items of its T triples and, of the share
-/// pi of them, of the positive items.
+/// CCE, the communication of one epoch, is rpe * |cohort| * (|I| + T (1 + pi)): in each of its rounds, each device of
+/// the cohort gets the vectors of the catalog, and sends back those of the negative items of its T triples and, of the
+/// share pi of them, of the positive items.
 pub fn tcc(cce: f64, epochs: usize) -> f64 {
     cce * epochs as f64
 }

@@ -48,8 +48,8 @@ pub struct Federation {
 }
 
 impl Federation {
-    /// Before the first round; `schedule` is the one that the coordinator's cohorts are of, and `baseline_loss` the mean
-    /// loss of a sample for a model that knows nothing.
+    /// Before the first round; `schedule` is the one that the coordinator's cohorts are of, and `baseline_loss` the
+    /// mean loss of a sample for a model that knows nothing.
     pub fn new(devices: SimulatedDevices, coordinator: Coordinator, schedule: Schedule, baseline_loss: f64) -> Self {
         Self {
             devices,

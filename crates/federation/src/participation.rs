@@ -82,8 +82,8 @@ impl SimulatedParticipation {
         Ok(DeviceProfile { availability, dropout, never_return, device_seconds, straggler_spread })
     }
 
-    /// Makes a coordinator draw cohorts accordingly; `lengths` says how many items each user has, and `devices` which of
-    /// them can learn.
+    /// Makes a coordinator draw cohorts accordingly; `lengths` says how many items each user has, and `devices` which
+    /// of them can learn.
     pub(crate) fn apply(
         &self,
         coordinator: Coordinator,

@@ -426,8 +426,8 @@ fn nothing_left(report: &ClickReport) -> String {
 /// Reads a click log: delimited text with a header, JSON lines, Parquet, or a folder of Microsoft News (MIND) with
 /// `behaviors.tsv` and `news.tsv`. Text may be compressed.
 ///
-/// Columns are found by name: a person (`user`), a `page`, a `time` and `categories` are needed; `title`, `entities` and
-/// `seconds` are optional. Several categories or entities are separated by `|` or `;`, or are a list.
+/// Columns are found by name: a person (`user`), a `page`, a `time` and `categories` are needed; `title`, `entities`
+/// and `seconds` are optional. Several categories or entities are separated by `|` or `;`, or are a list.
 ///
 /// # Errors
 /// If the log cannot be read, a column is missing, a line is bad and not to be skipped, or nothing is left of it.

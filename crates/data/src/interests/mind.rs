@@ -1,8 +1,8 @@
 //! Microsoft News (MIND) as published: `behaviors.tsv` and `news.tsv`.
 //!
-//! F. Wu and others: MIND: A Large-scale Dataset for News Recommendation, ACL 2020. A behaviour is an impression: a user,
-//! a time, the articles read before (without times) and those shown, marked `-1` if clicked. Articles have a category, a
-//! subcategory, a title and Wikidata entities. How long people stayed is not told.
+//! F. Wu and others: MIND: A Large-scale Dataset for News Recommendation, ACL 2020. A behaviour is an impression: a
+//! user, a time, the articles read before (without times) and those shown, marked `-1` if clicked. Articles have a
+//! category, a subcategory, a title and Wikidata entities. How long people stayed is not told.
 
 use super::clicks::{Builder, ClickRules, Clicks, RawClick};
 use super::taxonomy::Taxonomy;

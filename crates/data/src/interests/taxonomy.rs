@@ -12,7 +12,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Names of branches that are sensitive unless users say otherwise: health, alcohol, smoking, politics, gambling,
-/// religion, as the IAB's taxonomies 2.x and 3.x and the synthetic town call them.
+/// religion, as the IAB's taxonomies 2.x and 3.x, Microsoft News and the synthetic town call them.
 pub const SENSITIVE: &[&str] = &[
     "Medical Health",
     "Health Insurance",
@@ -31,6 +31,9 @@ pub const SENSITIVE: &[&str] = &[
     "Religious (Music and Audio)",
     "Religion",
     "Sensitive Topics",
+    "Public Affairs",
+    "newspolitics",
+    "elections-2020-us",
 ];
 
 /// A category.
@@ -380,18 +383,10 @@ mod tests {
             .collect();
         assert_eq!(
             sensitive,
-            [
-                "Wine & Beer",
-                "Health",
-                "Symptoms",
-                "Medication",
-                "Sleep",
-                "Diets",
-                "Therapy",
-                "Elections",
-                "Religion",
-                "Gambling"
-            ]
+            ["Wine & Beer", "Health", "Symptoms", "Medication", "Sleep", "Diets", "Therapy"]
+                .into_iter()
+                .chain(["Public Affairs", "Elections", "Religion", "Gambling", "Town Council", "Taxes"])
+                .collect::<Vec<_>>()
         );
     }
 

@@ -143,9 +143,9 @@ impl PrivacySettings {
         self.noise == NoiseKind::None && self.seal == SealKind::None && !self.anonymous
     }
 
-    /// The server's part in a training of so many rounds, each of which expects so many updates and asks so many devices
-    /// of a population, `uniform` if all are as likely to be asked; `None` if nothing protects updates. `key` is the digest of the key that devices
-    /// share, where updates are encrypted.
+    /// The server's part in a training of so many rounds, each of which expects so many updates and asks so many
+    /// devices of a population, `uniform` if all are as likely to be asked; `None` if nothing protects updates. `key`
+    /// is the digest of the key that devices share, where updates are encrypted.
     ///
     /// # Errors
     /// If the layers do not go together.

@@ -63,9 +63,9 @@ impl<'a, const N: usize> Normal<'a, N> {
         Self { gram, other, alpha, width }
     }
 
-    /// Solves for a row that has these columns; `matrix` is scratch of N rows. Exactly, or by so many steps of conjugate
-    /// gradients from the last solution in `solution` (Takacs, Pilaszy, Tikk: Applications of the conjugate gradient
-    /// method for implicit feedback collaborative filtering, RecSys 2011), which is cheaper with many factors.
+    /// Solves for a row that has these columns; `matrix` is scratch of N rows. Exactly, or by so many steps of
+    /// conjugate gradients from the last solution in `solution` (Takacs, Pilaszy, Tikk: Applications of the conjugate
+    /// gradient method for implicit feedback collaborative filtering, RecSys 2011), which is cheaper with many factors.
     pub(crate) fn solve(
         &self,
         cg_steps: Option<usize>,

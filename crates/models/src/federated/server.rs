@@ -29,8 +29,8 @@ pub fn item_rows(name: &str, items: usize, cols: usize) -> Shape {
     Shape::new(name, u32::try_from(items).unwrap_or(u32::MAX), cols as u32, Keyed::Items)
 }
 
-/// The server's half of a model that shares a row of factors for each item, with the item's bias in the last column where
-/// items have one: so an item's row goes or stays as one.
+/// The server's half of a model that shares a row of factors for each item, with the item's bias in the last column
+/// where items have one: so an item's row goes or stays as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemFactors<const BIAS: bool> {
     /// Length of an item's vector.

@@ -136,8 +136,8 @@ fn trivial_federation(seed: u64) -> Result<Federation> {
     federation(Trivial { update }, histories, Table::zeros(shape)?, (schedule, strategy, None), rng)
 }
 
-/// A federation whose devices disclose everything; the shared model is one table. With an aggregation of its own, devices
-/// are asked for their number of samples.
+/// A federation whose devices disclose everything; the shared model is one table. With an aggregation of its own,
+/// devices are asked for their number of samples.
 pub(super) fn federation(
     client: impl ClientModel,
     histories: Histories,

@@ -258,7 +258,8 @@ pub(super) mod tests {
 
     pub(crate) fn device(gradients: bool) -> Client {
         let learning_rate = 0.3;
-        let config = FedGmfConfig { factors: 3, negatives: 2, local_epochs: 2, learning_rate, ..FedGmfConfig::default() };
+        let config =
+            FedGmfConfig { factors: 3, negatives: 2, local_epochs: 2, learning_rate, ..FedGmfConfig::default() };
         Client { config: FedGmfConfig { init_deviation: 0.5, gradients, ..config } }
     }
 

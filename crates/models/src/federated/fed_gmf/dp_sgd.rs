@@ -9,7 +9,13 @@ use sottovoce_protocol::Table;
 impl Client {
     /// Each interaction that is taken, followed by its negatives. One without a chance has no part even in what is
     /// drawn.
-    pub(super) fn draw_each(&self, history: &[u32], items: u32, probability: &dyn Fn(u32) -> f64, rng: &mut Rng) -> Vec<u32> {
+    pub(super) fn draw_each(
+        &self,
+        history: &[u32],
+        items: u32,
+        probability: &dyn Fn(u32) -> f64,
+        rng: &mut Rng,
+    ) -> Vec<u32> {
         let mut samples = Vec::new();
         for &item in history.iter().filter(|&&item| probability(item) > 0.0) {
             let (taken, before) = (rng.chance(probability(item)), samples.len());

@@ -1,23 +1,16 @@
 //! The client's half: one pass over the user's cells.
 
+use super::FedMfConfig;
 use crate::federated::TrainResult;
 use crate::{ClientModel, TrainInput, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
 
 /// How a device trains.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    /// Length of the vectors.
-    pub factors: usize,
-    /// Cells of value 0 for each interaction.
-    pub negatives: usize,
-    /// Learning rate of the user's vector.
-    pub learning_rate: f32,
-    /// L2 regularisation of both vectors of a cell.
-    pub regularisation: f32,
-    /// Standard deviation of the user's initial vector.
-    pub init_deviation: f32,
+    /// The settings.
+    pub config: FedMfConfig,
 }
 
 /// Working memory.
@@ -63,11 +56,11 @@ impl ClientModel for Client {
     }
 
     fn private_values(&self) -> usize {
-        self.factors
+        self.config.factors
     }
 
     fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
-        rng.fill_normal(self.init_deviation, private);
+        rng.fill_normal(self.config.init_deviation as f32, private);
     }
 
     fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
@@ -79,19 +72,21 @@ impl ClientModel for Client {
         if history.is_empty() || history.len() + hidden.len() >= catalog as usize {
             return Ok(TrainStats::default());
         }
-        scratch.sample(history, hidden, catalog, self.negatives, rng);
+        scratch.sample(history, hidden, catalog, self.config.negatives, rng);
         let Scratch { cells, items, origins } = scratch;
         let gradients = into.push_rows(0, items, origins)?;
+        let FedMfConfig { factors, learning_rate, regularisation, .. } = self.config;
+        let (rate, regularisation) = (learning_rate as f32, regularisation as f32);
         let mut loss = 0.0;
         for &(item, positive) in &*cells {
             let row = vectors.row(item as usize);
             let error = f32::from(u8::from(positive)) - math::dot(user, row);
             loss += f64::from(error * error);
             let index = items.partition_point(|&other| other < item);
-            let gradient = &mut gradients[index * self.factors..][..self.factors];
+            let gradient = &mut gradients[index * factors..][..factors];
             for ((user, q), g) in user.iter_mut().zip(row).zip(gradient) {
-                *g += error * *user - self.regularisation * q;
-                *user += self.learning_rate * (error * q - self.regularisation * *user);
+                *g += error * *user - regularisation * q;
+                *user += rate * (error * q - regularisation * *user);
             }
         }
         into.set_samples(history.len() as u64);
@@ -102,8 +97,8 @@ impl ClientModel for Client {
     fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
         // The model of an empty catalog has no table.
         let vectors = shared.tables().first().map_or(&[][..], Table::values);
-        assert_eq!(into.len(), vectors.len() / self.factors, "one score an item");
-        for (score, row) in into.iter_mut().zip(vectors.chunks_exact(self.factors)) {
+        assert_eq!(into.len(), vectors.len() / self.config.factors, "one score an item");
+        for (score, row) in into.iter_mut().zip(vectors.chunks_exact(self.config.factors)) {
             *score = math::dot(private, row);
         }
     }
@@ -119,7 +114,8 @@ mod tests {
     const ITEMS: usize = 9;
 
     fn client() -> Client {
-        Client { factors: FACTORS, negatives: 2, learning_rate: 0.1, regularisation: 0.05, init_deviation: 0.5 }
+        let config = FedMfConfig { factors: FACTORS, negatives: 2, learning_rate: 0.1, ..FedMfConfig::default() };
+        Client { config }
     }
 
     fn shared() -> Parameters {

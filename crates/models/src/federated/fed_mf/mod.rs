@@ -15,9 +15,9 @@
 //! The paper encrypts updates: `seal = bfv` or `seal = ckks`; `seal = secagg` hides them at less cost.
 //!
 //! **What leaves the device**: rows of one table, [`Server::TABLE`], for the user's items and for the items sampled,
-//! marked by whether the user has them. The user's vector and the history never leave. All of the user's rows are nearly
-//! multiples of p, and a row that never leaves belongs to an item that the user has or hides: without a seal the update
-//! says much about them.
+//! marked by whether the user has them. The user's vector and the history never leave. All of the user's rows are
+//! nearly multiples of p, and a row that never leaves belongs to an item that the user has or hides: without a seal the
+//! update says much about them.
 
 mod client;
 mod config;
@@ -39,12 +39,11 @@ pub struct FedMf;
 pub type Server = ItemFactors<false>;
 
 impl FederatedModel for FedMf {
-    const INFO: ModelInfo = ModelInfo {
-        name: "fed-mf",
-        title: "FedMF",
-        summary: "Federated matrix factorisation: devices step their user's vector and send the gradients of items' vectors",
-        paper: "Chai, Wang, Chen, Yang: Secure Federated Matrix Factorization. IEEE Intelligent Systems 36 (5), 2021",
-    };
+    const INFO: ModelInfo = ModelInfo::new("fed-mf", "FedMF")
+        .summary(
+            "Federated matrix factorisation: devices step their user's vector and send the gradients of items' vectors",
+        )
+        .paper("Chai, Wang, Chen, Yang: Secure Federated Matrix Factorization. IEEE Intelligent Systems 36 (5), 2021");
     const EPOCHS: Epochs = Epochs::of_devices(50);
 
     type Config = FedMfConfig;
@@ -52,13 +51,7 @@ impl FederatedModel for FedMf {
     type Server = Server;
 
     fn client(config: &FedMfConfig, _: &Arc<Facts>) -> Client {
-        Client {
-            factors: config.factors,
-            negatives: config.negatives,
-            learning_rate: config.learning_rate as f32,
-            regularisation: config.regularisation as f32,
-            init_deviation: config.init_deviation as f32,
-        }
+        Client { config: config.clone() }
     }
 
     fn server(config: &FedMfConfig, _: &Arc<Facts>) -> Server {

@@ -1,8 +1,8 @@
 //! The device's half: steps on one person's history.
 
-use super::{FedVaeConfig, Server};
 use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
+use super::{FedVaeConfig, Server};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
