@@ -34,6 +34,19 @@ fn four_lines_are_an_experiment_with_sensible_defaults() {
     assert_eq!(experiment.rows[0].label, "MostPop");
 }
 
+#[test]
+fn settings_under_earlier_names_are_taken_with_a_warning() {
+    let model = "name = \"fpl\"\nset = { user_pull = 0.1 }\ngrid = { positive_pull = [0.1, 0.2] }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.toml");
+    std::fs::write(&path, SHORT.replace("name = \"mostpop\"\n", model)).unwrap();
+    let (experiment, _) = Experiment::read(&path).unwrap();
+    let expected =
+        ["user", "positive"].map(|name| format!("setting `{name}_pull` is now called `{name}_regularisation`"));
+    assert_eq!(experiment.warnings, expected);
+    assert_eq!(experiment.rows[0].fixed, [("user_regularisation".to_owned(), Value::Real(0.1))]);
+}
+
 const LONG: &str = r#"
 title = "Long"
 question = "Does everything work?"

@@ -19,10 +19,14 @@
 
 mod clicks;
 mod mind;
+mod readers;
 mod score;
 mod taxonomy;
+#[cfg(test)]
+mod tests;
 
-pub use clicks::{Click, ClickReport, ClickRules, Clicks, clicks_of_bytes, read_clicks, town_clicks};
+pub use clicks::{Click, ClickReport, ClickRules, Clicks};
 pub use mind::mind_taxonomy;
+pub use readers::{clicks_of_bytes, read_clicks, town_clicks};
 pub use score::{Interest, Interests, THRESHOLD};
 pub use taxonomy::{Category, CategoryMapping, SENSITIVE, Taxonomy};

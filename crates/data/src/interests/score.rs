@@ -21,7 +21,7 @@ pub struct Interest {
     pub recency: u32,
     /// 0 to 5: how frequent visits were in the last 30 days.
     pub frequency: u32,
-    /// Seconds spent in all; `None` if the log does not tell.
+    /// Seconds spent in all; `None` if the log does not tell for every visit, which then all count as meant.
     pub seconds: Option<f64>,
 }
 
@@ -73,30 +73,32 @@ pub struct Interests {
 impl Interests {
     /// Scores all categories that people clicked on, as of the moment of the log.
     pub fn score(clicks: &Clicks) -> Self {
-        #[derive(Default)]
         struct Seen {
             last: i64,
             visits: u32,
-            seconds: f64,
+            /// `None` once a visit's are unknown.
+            seconds: Option<f64>,
         }
         let now = clicks.now();
         let mut people: Vec<BTreeMap<u32, Seen>> = Vec::new();
         people.resize_with(clicks.people().len(), BTreeMap::new);
         for click in clicks.iter() {
             for &category in click.categories {
-                let seen =
-                    people[click.person as usize].entry(category).or_insert(Seen { last: i64::MIN, ..Seen::default() });
+                let seen = people[click.person as usize].entry(category).or_insert(Seen {
+                    last: i64::MIN,
+                    visits: 0,
+                    seconds: Some(0.0),
+                });
                 seen.last = seen.last.max(click.time);
                 seen.visits += u32::from(now - click.time < MONTH * DAY);
-                seen.seconds += f64::from(click.seconds.unwrap_or_default());
+                seen.seconds = seen.seconds.zip(click.seconds).map(|(sum, seconds)| sum + f64::from(seconds));
             }
         }
-        let timed = clicks.are_timed();
         let interest = |(category, seen): (u32, Seen)| Interest {
             category,
             recency: recency(now - seen.last),
             frequency: frequency(seen.visits),
-            seconds: timed.then_some(seen.seconds),
+            seconds: seen.seconds,
         };
         Self { people: people.into_iter().map(|seen| seen.into_iter().map(interest).collect()).collect() }
     }

@@ -6,6 +6,7 @@ use crate::search::{Bounds, Dimension, Method, Range, Space};
 use sottovoce_models::ModelError;
 use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Setting, Value, nearest};
+use std::cell::RefCell;
 
 const MODEL: &str = "name, label, data, set, sweep, grid, search, choose_at";
 const SEARCH: &str = "method, trials, startup, at_once, over";
@@ -13,12 +14,16 @@ const SEARCH: &str = "method, trials, startup, at_once, over";
 /// Settings and their values.
 type Point = Vec<(String, Value)>;
 
-/// One row a `[[model]]`, or one a value of its sweep.
-pub(super) fn rows(top: &Fields<'_>, models: &[&'static Model], data: &[DataSet]) -> Result<Vec<RowSpec>> {
+/// One row a `[[model]]`, or one a value of its sweep; and what to say about settings under earlier names.
+pub(super) fn rows(
+    top: &Fields<'_>,
+    models: &[&'static Model],
+    data: &[DataSet],
+) -> Result<(Vec<RowSpec>, Vec<String>)> {
     let labels: Vec<String> = data.iter().map(DataSet::label).collect();
-    let mut rows: Vec<RowSpec> = Vec::new();
+    let (mut rows, mut warnings): (Vec<RowSpec>, Vec<String>) = Default::default();
     for field in top.need("model", Field::list)? {
-        for row in rows_of_model(field, models, &labels)? {
+        for row in rows_of_model(field, models, &labels, &mut warnings)? {
             if rows.iter().any(|other| other.label == row.label) {
                 let message = format!("two rows are called `{}`; give one another `label`", row.label);
                 return Err(field.error(message));
@@ -26,14 +31,19 @@ pub(super) fn rows(top: &Fields<'_>, models: &[&'static Model], data: &[DataSet]
             rows.push(row);
         }
     }
-    Ok(rows)
+    Ok((rows, warnings))
 }
 
-fn rows_of_model(field: Field<'_>, models: &[&'static Model], labels: &[String]) -> Result<Vec<RowSpec>> {
+fn rows_of_model(
+    field: Field<'_>,
+    models: &[&'static Model],
+    labels: &[String],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<RowSpec>> {
     let fields = field.fields("a [[model]]", MODEL)?;
     let model =
         fields.need("name", |field| find_in(models, &field.text()?).map_err(|error| field.error(error.to_string())))?;
-    let settings = ModelSettings { model, schema: model.schema().cloned().collect() };
+    let settings = ModelSettings { model, schema: model.schema().cloned().collect(), notes: RefCell::default() };
     let fixed = fields.read("set", |field| settings.values(field))?.unwrap_or_default();
     let sweep = fields.read("sweep", |field| settings.lists(field))?.unwrap_or_default();
     let tuning = settings.tuning(&fields)?;
@@ -42,6 +52,7 @@ fn rows_of_model(field: Field<'_>, models: &[&'static Model], labels: &[String])
     let only = fields.read("data", |field| field.each(|item| known_label(item, labels)))?;
     let combinations = combinations(&sweep);
     let tuned_at = tuned_at(&fields, &settings, &combinations, &tuning)?;
+    warnings.append(&mut settings.notes.borrow_mut());
     let with = |swept: &Point| fixed.iter().chain(swept).cloned().collect::<Point>();
     let rows = combinations.into_iter().map(|swept| RowSpec {
         label: label(&family, &swept),
@@ -115,6 +126,8 @@ fn label(family: &str, swept: &Point) -> String {
 struct ModelSettings {
     model: &'static Model,
     schema: Vec<Setting>,
+    /// On settings under earlier names.
+    notes: RefCell<Vec<String>>,
 }
 
 impl ModelSettings {
@@ -129,6 +142,7 @@ impl ModelSettings {
         let setting = |(key, entry): (&'a toml::Spanned<toml::de::DeString<'a>>, &'a super::reader::Entry<'a>)| {
             let found = self.setting(key.get_ref());
             let setting = found.map_err(|error| field.source.error(key.span(), error.to_string()))?;
+            self.notes.borrow_mut().extend(setting.note_on(key.get_ref()));
             let value = Field { source: field.source, key: setting.key, entry };
             Ok((setting.key.to_owned(), read(setting, value)?))
         };

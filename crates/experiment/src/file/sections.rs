@@ -24,12 +24,13 @@ pub(super) fn experiment(source: Source<'_>, models: &[&'static Model]) -> Resul
     let shared = data::shared(&top)?;
     let protocol = data::protocol(&shared)?;
     let data = data::sets(&top, &shared)?;
-    let rows = rows::rows(&top, models, &data)?;
+    let (rows, warnings) = rows::rows(&top, models, &data)?;
     let experiment = Experiment {
         data,
         compare: top.read("compare", Field::text)?,
         plots: plots(&top, &protocol, &rows::setting_names(&rows))?,
         rows,
+        warnings,
         ..header(&top, protocol)?
     };
     check_names(&top, &experiment)?;

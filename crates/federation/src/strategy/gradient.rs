@@ -1,7 +1,7 @@
 //! Steps down the gradient of a loss with regularisation, of which devices send their part.
 //!
-//! Devices send f = -1/2 of the gradient of their part of the loss, so that with l the pull of a row to zero that
-//! belongs to one device the gradient of a round's part of the loss is
+//! Devices send f = -1/2 of the gradient of their part of the loss, so that with l the regularisation of a row
+//! for each device the gradient of a round's part of the loss is
 //! ```text
 //! g = -2 (sum of f over the devices that sent the row - n l q),     n devices in all that sent something
 //! ```
@@ -59,18 +59,18 @@ impl Strategy for Adam {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
         self.means.grow(shared, [0.0; 2]);
         self.steps = self.steps.saturating_add(1);
-        let AdamSettings { learning_rate: rate, beta1: momentum, beta2: memory, regularisation: pull } = self.settings;
-        let back = pull * round.updates as f32;
+        let AdamSettings { learning_rate: rate, beta1, beta2, regularisation } = self.settings;
+        let back = regularisation * round.updates as f32;
         // What the means lack because they began at zero.
-        let (first, second) = (1.0 - momentum.powi(self.steps), 1.0 - memory.powi(self.steps));
+        let (first, second) = (1.0 - beta1.powi(self.steps), 1.0 - beta2.powi(self.steps));
         for ((table, sums), means) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.means.0) {
             let cols = table.shape().cols as usize;
             for (row, _, sum) in sums.rows() {
                 let means = &mut means[row * cols..][..cols];
                 for ((value, sum), [mean, square]) in table.row_mut(row).iter_mut().zip(sum).zip(means) {
                     let uphill = sum - back * *value;
-                    *mean += (1.0 - momentum) * (uphill - *mean);
-                    *square += (1.0 - memory) * (uphill * uphill - *square);
+                    *mean += (1.0 - beta1) * (uphill - *mean);
+                    *square += (1.0 - beta2) * (uphill * uphill - *square);
                     *value += rate * (*mean / first) / ((*square / second).sqrt() + LEAST);
                 }
             }

@@ -87,6 +87,11 @@ impl Setting {
         };
         same(self.key) || self.aliases.iter().any(|alias| same(alias))
     }
+
+    /// What to say to users who give it by an earlier name.
+    pub fn note_on(&self, key: &str) -> Option<String> {
+        self.aliases.contains(&key).then(|| format!("setting `{key}` is now called `{}`", self.key))
+    }
 }
 
 /// The values a setting takes.
@@ -187,7 +192,7 @@ pub struct Settings {
     values: BTreeMap<&'static str, Value>,
     /// Names that were given and have changed since, each with the name of today.
     #[serde(skip)]
-    renamed: Vec<(String, &'static str)>,
+    renamed: Vec<String>,
 }
 
 impl Settings {
@@ -213,9 +218,7 @@ impl Settings {
                     known: if keys.is_empty() { "none".to_owned() } else { keys.join(", ") },
                 });
             };
-            if setting.aliases.contains(&key) {
-                renamed.push((key.to_owned(), setting.key));
-            }
+            renamed.extend(setting.note_on(key));
             values.insert(setting.key, fit_domain(model, setting, &value)?);
         }
         Ok(Self { values, renamed })
@@ -233,7 +236,7 @@ impl Settings {
 
     /// A note for each setting that was given by an earlier name.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.renamed.iter().map(|(old, new)| format!("setting `{old}` is now called `{new}`"))
+        self.renamed.iter().cloned()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The wire format, as `docs/wire-format.md` describes it.
 //!
 //! Every message is an envelope (magic, version, kind, length, checksum) around a payload. Each kind of message has a
-//! version of its own ([`Kind::version`]); a message of another version is refused. Encoders append to a buffer of the
+//! version of its own; a message of another version is refused. Encoders append to a buffer of the
 //! caller's; decoders take one whole message, never panic, and hold at most a small multiple of its length.
 
 mod envelope;

@@ -18,9 +18,11 @@
 //! ```text
 //! dp_f += c s k g_f - l p_f        dg_f += c s k p_f - l' g_f        db_f += c s k - l' b_f        (6.13, 6.14)
 //! ```
-//! The device applies alpha dp at once and sends rows of [`Server::TABLE`]. It touches only features it is expert in,
-//! so that each row it sends reveals a feature of the user's choices: all of them are marked as consumed, and leave
-//! with probability pi. A row of a feature that only hidden items explain does not leave.
+//!
+//! **What leaves the device**: rows of [`Server::TABLE`], the changes of g and b, after the device applied alpha dp to
+//! its own vectors. It touches only features it is expert in, so that each row it sends reveals a feature of the user's
+//! choices: all of them are marked as consumed, and leave with probability pi. A row of a feature that only hidden
+//! items explain does not leave.
 //!
 //! What a device chose is a part of its private model; it chooses anew when its history or the catalog's facts change,
 //! and keeps the vectors of features that stay.
