@@ -18,23 +18,21 @@ fn done(round: u64) -> NextStep {
     NextStep::Wait(Duration::ZERO, WaitReason::UpdateAccepted { round })
 }
 
+fn change_policy(device: &mut Device, change: impl Fn(&mut Policy)) {
+    let change = |policy: &mut Policy| {
+        change(policy);
+        Ok(())
+    };
+    device.set_policy(change).unwrap();
+}
+
 /// What is strange about the server, what its owner tells the device, and what the device says.
 type Case = (fn(&mut common::World), fn(&mut Device), Refusal);
 
 #[test]
 fn declines_terms_that_the_policy_or_the_device_rejects() {
     let cases: [Case; 7] = [
-        (
-            |_| (),
-            |device| {
-                let large = |policy: &mut Policy| {
-                    policy.least_cohort = 50;
-                    Ok(())
-                };
-                device.set_policy(large).unwrap();
-            },
-            Refusal::CohortTooSmall(50),
-        ),
+        (|_| (), |device| change_policy(device, |policy| policy.least_cohort = 50), Refusal::CohortTooSmall(50)),
         (|world| world.terms.model.name = "gmf".into(), |_| (), Refusal::UnknownModel("gmf".into())),
         (
             |world| drop(world.terms.model.settings.insert("triples".into(), "1000000000".into())),
@@ -50,24 +48,12 @@ fn declines_terms_that_the_policy_or_the_device_rejects() {
         ),
         (
             |_| (),
-            |device| {
-                let require = |policy: &mut Policy| {
-                    policy.required_layers.insert("dp".into());
-                    Ok(())
-                };
-                device.set_policy(require).unwrap();
-            },
+            |device| change_policy(device, |policy| drop(policy.required_layers.replace("dp".into()))),
             Refusal::LayerMissing("dp".into()),
         ),
         (
             keeps_uploads,
-            |device| {
-                let refuse = |policy: &mut Policy| {
-                    policy.refused_layers.insert("kept-uploads".into());
-                    Ok(())
-                };
-                device.set_policy(refuse).unwrap();
-            },
+            |device| change_policy(device, |policy| drop(policy.refused_layers.replace("kept-uploads".into()))),
             Refusal::LayerRefused("kept-uploads".into()),
         ),
         // More factors than the table has: the model does not fit what the terms say.

@@ -2,7 +2,6 @@
 //!
 //! One test only: the counter is that of the whole process, the test harness's own thread included. The harness
 //! allocates once, a round in every epoch: the epoch with the fewest allocations shows what rounds allocate.
-#![allow(unsafe_code)]
 
 mod common;
 
@@ -10,29 +9,10 @@ use common::{World, fixed, people};
 use sottovoce_federation::*;
 use sottovoce_models::federated::DampedSum;
 use sottovoce_protocol::{Policy, ValueEncoding};
-use std::alloc::{GlobalAlloc, Layout as Block, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-struct CountingAllocator;
-
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged; the counter does not touch memory.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, block: Block) -> *mut u8 {
-        COUNT.fetch_add(1, Relaxed);
-        // SAFETY: the caller upholds the system allocator's conditions for `block`.
-        unsafe { System.alloc(block) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, block: Block) {
-        // SAFETY: `pointer` came from `System.alloc` with the same `block`.
-        unsafe { System.dealloc(pointer, block) }
-    }
-}
+use sottovoce_testing::allocation::CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 /// Allocations of 50 rounds, after 50 in which buffers have grown: the fewest of five times.
 fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProfile, rules: RoundRules) -> usize {
@@ -51,9 +31,9 @@ fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProf
     .federation(1);
     federation.epoch().unwrap();
     let mut epoch = || {
-        let before = COUNT.load(Relaxed);
+        let before = ALLOCATOR.count();
         federation.epoch().unwrap();
-        COUNT.load(Relaxed) - before
+        ALLOCATOR.count() - before
     };
     (0..5).map(|_| epoch()).min().unwrap()
 }

@@ -1,7 +1,6 @@
 //! A training step allocates nothing: neither the reference model's nor that of any layer or loss.
 //!
 //! One test only: the counter is that of the whole process.
-#![allow(unsafe_code)]
 
 use sottovoce_core::Rng;
 use sottovoce_neural::losses::{bpr, cross_entropy, kl_gaussian, mse, multinomial, sample_gaussian};
@@ -11,36 +10,17 @@ use sottovoce_neural::{
     Quantiser, Recurrent, RecurrentCell, RowGradients, SequenceGradients, Sequences, Sgd, Space, SparseRows,
     StateGradients, Statistics,
 };
+use sottovoce_testing::allocation::CountingAllocator;
 use sottovoce_testing::reference::{INTERESTS, PAGE, PAGES, Reference};
-use std::alloc::{GlobalAlloc, Layout as Block, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-struct Counting;
-
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is handed on to the system's allocator unchanged; the counter does not touch memory.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, block: Block) -> *mut u8 {
-        COUNT.fetch_add(1, Relaxed);
-        // SAFETY: the caller's promises about `block` are the system allocator's conditions.
-        unsafe { System.alloc(block) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, block: Block) {
-        // SAFETY: `pointer` came from `System.alloc` with the same `block`.
-        unsafe { System.dealloc(pointer, block) }
-    }
-}
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 fn allocations(mut work: impl FnMut()) -> usize {
     work();
-    let before = COUNT.load(Relaxed);
+    let before = ALLOCATOR.count();
     (0..10).for_each(|_| work());
-    COUNT.load(Relaxed) - before
+    ALLOCATOR.count() - before
 }
 
 /// Every layer that the reference model does not have.

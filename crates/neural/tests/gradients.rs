@@ -61,6 +61,18 @@ fn arena(reals: usize) -> Arena<f64> {
     Arena::new(reals, 64).unwrap()
 }
 
+fn check_convolution(layer: &Conv2d, layout: &Layout, batch: usize, seed: u64) {
+    let dy = normals(seed, "dy", batch * layer.outputs());
+    check(&point(layout, batch * layer.inputs(), seed), |point, gradient| {
+        let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));
+        let mut arena = arena(layer.space(batch));
+        let mut space = arena.space();
+        let y = layer.forward(p, x, &mut space).unwrap();
+        layer.backward(p, x, &dy, dp, Some(dx), &mut space).unwrap();
+        dot(y, &dy)
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
 
@@ -129,15 +141,7 @@ proptest! {
         let mut layout = Layout::default();
         let shape = Conv1dShape { channels, length, filters, kernel, stride, padding };
         let layer = Conv2d::over_sequences(&mut layout, "c", shape).unwrap();
-        let dy = normals(seed, "dy", batch * layer.outputs());
-        check(&point(&layout, batch * layer.inputs(), seed), |point, gradient| {
-            let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));
-            let mut arena = arena(layer.space(batch));
-            let mut space = arena.space();
-            let y = layer.forward(p, x, &mut space).unwrap();
-            layer.backward(p, x, &dy, dp, Some(dx), &mut space).unwrap();
-            dot(y, &dy)
-        });
+        check_convolution(&layer, &layout, batch, seed);
     }
 
     #[test]
@@ -147,15 +151,7 @@ proptest! {
     ) {
         let mut layout = Layout::default();
         let layer = Conv2d::new(&mut layout, "c", Conv2dShape { channels, image, filters, kernel, stride, padding }).unwrap();
-        let dy = normals(seed, "dy", 2 * layer.outputs());
-        check(&point(&layout, 2 * layer.inputs(), seed), |point, gradient| {
-            let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));
-            let mut arena = arena(layer.space(2));
-            let mut space = arena.space();
-            let y = layer.forward(p, x, &mut space).unwrap();
-            layer.backward(p, x, &dy, dp, Some(dx), &mut space).unwrap();
-            dot(y, &dy)
-        });
+        check_convolution(&layer, &layout, 2, seed);
     }
 
     #[test]

@@ -8,9 +8,9 @@ pub const THRESHOLD: u32 = 3;
 
 /// Seconds on a category's pages up to which it counts as clicked by accident.
 const ACCIDENT: f64 = 10.0;
-/// Days that frequency looks back.
-const MONTH: i64 = 30;
 const DAY: i64 = 86_400;
+/// How far frequency looks back.
+const MONTH: i64 = 30 * DAY;
 
 /// What a person's clicks say of one category.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +90,7 @@ impl Interests {
                     seconds: Some(0.0),
                 });
                 seen.last = seen.last.max(click.time);
-                seen.visits += u32::from(now - click.time < MONTH * DAY);
+                seen.visits += u32::from(now - click.time < MONTH);
                 seen.seconds = seen.seconds.zip(click.seconds).map(|(sum, seconds)| sum + f64::from(seconds));
             }
         }
