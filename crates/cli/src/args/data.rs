@@ -61,7 +61,7 @@ pub(crate) enum Data {
     /// Turn a click log into interests: how recent, frequent and long each person's visits to each category are
     #[command(after_help = "Examples:\n  sottovoce data interests synth:town:users=1000\n  \
         sottovoce data interests clicks.tsv --taxonomy Content_Taxonomy_3.1.tsv --out interests.tsv\n  \
-        sottovoce data interests MINDsmall_train --sensitive Crime\n\n\
+        sottovoce data interests MINDsmall_train --sensitive newscrime\n\n\
         A click log is delimited text with a header, JSON lines, Parquet, or a folder of Microsoft News (MIND). It has \
         columns user, time, page and categories and, where known, title, entities and seconds.\n\
         A score is 0 to 10; from 3 on a person counts as interested. Pages in sensitive branches (health, alcohol, \

@@ -1,6 +1,6 @@
 //! Trees of categories.
 
-use crate::error::{BadLine, DataError, Result, shorten};
+use crate::error::{DataError, Result, shorten};
 use crate::fields::{Delimiter, Fields};
 use crate::files::unpack;
 use crate::lines::Lines;
@@ -113,18 +113,16 @@ impl Taxonomy {
         if rows.is_empty() {
             return Err(DataError::Empty(label.to_owned()));
         }
-        let wrong = |row: &Row, field: &'static str, expected: String, found: &str| {
-            let text = shorten(found.as_bytes());
-            DataError::BadLine(Box::new(BadLine { file: label.to_owned(), line: row.line, field, expected, text }))
-        };
+        let wrong =
+            |row: &Row, field: &str, expected: &str, found: &str| wrong_line(label, row.line, field, expected, found);
         let mut by_id = FxHashMap::default();
         let mut by_name: FxHashMap<String, Option<u32>> = FxHashMap::default();
         for (number, row) in (0..).zip(rows) {
             if by_id.insert(row.id.clone(), number).is_some() {
-                return Err(wrong(row, "id", "an id that no other category has".to_owned(), &row.id));
+                return Err(wrong(row, "id", "an id that no other category has", &row.id));
             }
             if row.name.is_empty() {
-                return Err(wrong(row, "name", "a name".to_owned(), ""));
+                return Err(wrong(row, "name", "a name", ""));
             }
             by_name.entry(plain(&row.name)).and_modify(|other| *other = None).or_insert(Some(number));
         }
@@ -134,7 +132,7 @@ impl Taxonomy {
                 "" => None,
                 id => {
                     let known = by_id.get(id).copied();
-                    Some(known.ok_or_else(|| wrong(row, "parent", "the id of a category".to_owned(), id))?)
+                    Some(known.ok_or_else(|| wrong(row, "parent", "the id of a category", id))?)
                 }
             };
             categories.push(Category { id: row.id.clone(), name: row.name.clone(), parent, tier: 0 });
@@ -145,7 +143,7 @@ impl Taxonomy {
             while let Some(above) = at {
                 tier += 1;
                 if tier as usize > rows.len() {
-                    return Err(wrong(row, "parent", "no category below itself".to_owned(), &row.parent));
+                    return Err(wrong(row, "parent", "no category below itself", &row.parent));
                 }
                 at = categories[above as usize].parent;
             }
@@ -252,10 +250,8 @@ impl CategoryMapping {
                 continue;
             }
             let Some(category) = taxonomy.find(&to) else {
-                let expected = "a category of the taxonomy".to_owned();
-                let text = shorten(to.as_bytes());
-                let bad = BadLine { file: label.to_owned(), line, field: "target", expected, text };
-                return Err(DataError::BadLine(Box::new(bad)));
+                let expected = "a category of the taxonomy, of the version that the mapping is for";
+                return Err(wrong_line(label, line, "target", expected, &to));
             };
             let known = targets.entry(from).or_default();
             if !known.contains(&category) {
@@ -269,6 +265,12 @@ impl CategoryMapping {
     pub fn of(&self, id: &str) -> &[u32] {
         self.targets.get(id.trim()).map_or(&[], Vec::as_slice)
     }
+}
+
+/// An error in a line that cannot be skipped: a tree with a hole is another tree.
+fn wrong_line(label: &str, line: u64, field: &str, expected: &str, found: &str) -> DataError {
+    let found = shorten(found.as_bytes());
+    DataError::Mismatch(label.to_owned(), format!("line {line}, field {field}: expected {expected}, found `{found}`"))
 }
 
 /// Some columns of a delimited file with a header, which may come after a line of titles.
@@ -298,10 +300,8 @@ impl<const N: usize> Table<N> {
                 }
                 Some((delimiter, places)) => {
                     if fields.split(&line, delimiter).is_err() {
-                        let expected = "quotes closed at the end of their field".to_owned();
-                        let (file, text) = (label.to_owned(), shorten(&line));
-                        let bad = BadLine { file, line: number, field: "row", expected, text };
-                        return Err(DataError::BadLine(Box::new(bad)));
+                        let (expected, text) = ("quotes closed at the end of their field", decode(&line).0);
+                        return Err(wrong_line(label, number, "row", expected, &text));
                     }
                     let text = |place: usize| match place < fields.len() {
                         true => decode(fields.get(&line, place)).0.trim().to_owned(),
