@@ -46,7 +46,7 @@ impl Round<'_> {
         let others: Vec<u32> = items.iter().copied().filter(|&other| other != item).collect();
         scores.clear();
         scores.resize(self.items, 0.0);
-        self.client.score(self.shared, private, &others, scores);
+        self.client.score(self.shared, private, (&others).into(), scores);
         auc(scores, item, items).map(|auc| (item, auc))
     }
 

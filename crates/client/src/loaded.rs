@@ -2,7 +2,7 @@
 
 use crate::round::{Buffers, Device, Round, Training};
 use crate::{ClientError, Declined, Figures, Randomness, Sealing, SealingError};
-use sottovoce_core::{Facts, Rng};
+use sottovoce_core::{Facts, History, Rng};
 use sottovoce_models::Reason;
 use sottovoce_models::federated::{DynClient, DynModel, Prepared, find};
 use sottovoce_models::settings::TermsError;
@@ -32,7 +32,7 @@ pub struct DeviceRound<'a, R> {
     /// The shared model.
     pub shared: &'a Arc<SharedModel>,
     /// The user's items, ascending, each once.
-    pub history: &'a [u32],
+    pub history: History<'a>,
     /// What the device can say of them.
     pub figures: &'a dyn Figures,
     /// The owner's policy.
@@ -125,10 +125,10 @@ impl LoadedModel {
         &self,
         shared: &Parameters,
         private: &[f32],
-        history: &[u32],
+        history: History<'_>,
         into: &mut [f32],
     ) -> Result<(), ClientError> {
-        let expected = self.check(shared, private.len(), history)?;
+        let expected = self.check(shared, private.len(), &history)?;
         if into.len() != expected {
             return Err(ClientError::Scores { found: into.len(), expected });
         }
@@ -144,10 +144,10 @@ impl LoadedModel {
         &self,
         shared: &Parameters,
         private: &[f32],
-        history: &[u32],
+        history: History<'_>,
         item: u32,
     ) -> Result<Vec<Reason>, ClientError> {
-        let items = self.check(shared, private.len(), history)?;
+        let items = self.check(shared, private.len(), &history)?;
         check_history(&[item], items)?;
         Ok(self.client.explain(shared, private, history, item))
     }
@@ -166,7 +166,7 @@ impl LoadedModel {
     ) -> Result<Outcome, Declined> {
         let DeviceRound { terms, shared, history, policy, randomness, .. } = *round;
         policy.check_terms(terms).map_err(Declined::Policy)?;
-        let items = self.check(&shared.parameters, self.private_values(), history)?;
+        let items = self.check(&shared.parameters, self.private_values(), &history)?;
         let layout = shared.parameters.layout();
         let config = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
         let privacy = PrivacyMechanism::new(&config, &layout, terms.cohort_size).map_err(Declined::terms)?;

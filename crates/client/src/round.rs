@@ -2,7 +2,7 @@
 
 use crate::criteria::Figures;
 use crate::{ClientError, Declined, Randomness, streams};
-use sottovoce_core::Rng;
+use sottovoce_core::{History, Rng};
 use sottovoce_models::federated::{DynClient, Prepared, Scratch};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
 use sottovoce_privacy::PrivacyMechanism;
@@ -34,8 +34,8 @@ pub struct Device<'a> {
     pub private: &'a mut [f32],
     /// Private model trained only on the disclosed items; not used where the policy withholds none.
     pub disclosed: &'a mut [f32],
-    /// The user's items, ascending.
-    pub history: &'a [u32],
+    /// The user's items, ascending, and the pages they read last.
+    pub history: History<'a>,
     /// What the device can say of them.
     pub figures: &'a dyn Figures,
     /// The owner's policy.
@@ -52,6 +52,7 @@ pub struct Buffers {
     disclosed_items: Vec<u32>,
     visible_items: Vec<u32>,
     training_items: Vec<u32>,
+    pages: Vec<u32>,
     scores: Vec<f32>,
     quantized: Vec<u32>,
 }
@@ -66,6 +67,7 @@ impl Buffers {
             disclosed_items: Vec::new(),
             visible_items: Vec::new(),
             training_items: Vec::new(),
+            pages: Vec::new(),
             scores: Vec::new(),
             quantized: Vec::new(),
         }
@@ -151,9 +153,9 @@ impl<'a> Round<'a> {
         let mut disclosed = std::mem::take(&mut buffers.disclosed_items);
         disclosed.clear();
         if withholds {
-            disclosed.extend(policy.disclosed_items(device.history, fixed));
+            disclosed.extend(policy.disclosed_items(&device.history, fixed));
         }
-        let items = if withholds { &disclosed[..] } else { device.history };
+        let items = if withholds { &disclosed[..] } else { device.history.items };
         let trained = self.train_disclosed(device, items, (&mut rng, fixed), randomness, buffers);
         buffers.disclosed_items = disclosed;
         let stats = trained?;
@@ -207,7 +209,7 @@ impl<'a> Round<'a> {
         };
         // DP-SGD samples every interaction by itself, withheld ones with probability 0: whether the device takes part
         // must not depend on which those are.
-        let mut history = if dp_sgd.is_some() { device.history } else { items };
+        let mut history = if dp_sgd.is_some() { device.history.items } else { items };
         let mut without = std::mem::take(&mut buffers.training_items);
         if let Some((held_out, _)) = auc {
             without.clear();
@@ -216,6 +218,13 @@ impl<'a> Round<'a> {
         }
         let private = if withholds { &mut *device.disclosed } else { &mut *device.private };
         let hidden = policy.hidden();
+        // What a page says of a category may leave only where the category itself may.
+        let is_withheld = |category| {
+            policy.hides(category) || device.history.contains(&category) && items.binary_search(&category).is_err()
+        };
+        let mut kept = std::mem::take(&mut buffers.pages);
+        let pages = device.history.pages.without(is_withheld, &mut kept);
+        let history = History { items: history, pages };
         let input = TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden };
         let stats = match dp_sgd {
             None => self.client.train(input, &mut buffers.scratch, rng, &mut buffers.trained)?,
@@ -240,7 +249,7 @@ impl<'a> Round<'a> {
                 self.report_criteria(device, auc.map(|(_, auc)| auc), &stats, &visible, buffers)?;
             }
         }
-        (buffers.visible_items, buffers.training_items) = (visible, without);
+        (buffers.visible_items, buffers.training_items, buffers.pages) = (visible, without, kept);
         Ok(stats)
     }
 

@@ -1,5 +1,7 @@
 //! All users' interactions as one compressed sparse row matrix.
 
+use crate::{History, Pages, RecentPages};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Columns that do not form histories.
@@ -44,6 +46,7 @@ pub struct Histories {
     items: Vec<u32>,
     ratings: Vec<f32>,
     times: Vec<i64>,
+    pages: Option<Arc<RecentPages>>,
     catalog_size: usize,
 }
 
@@ -57,7 +60,7 @@ impl Default for Histories {
 impl Histories {
     /// Without ratings and times; the offsets must fit.
     fn of_items(offsets: Vec<usize>, items: Vec<u32>, catalog_size: usize) -> Self {
-        Self { offsets, items, ratings: Vec::new(), times: Vec::new(), catalog_size }
+        Self { offsets, items, ratings: Vec::new(), times: Vec::new(), pages: None, catalog_size }
     }
 
     /// From raw columns. `ratings` and `times` may be empty.
@@ -85,7 +88,7 @@ impl Histories {
             let user = offsets.partition_point(|&offset| offset <= position) - 1;
             return Err(ShapeError::ItemOutOfRange { user, item: items[position], items: catalog_size });
         }
-        Ok(Self { offsets, items, ratings, times, catalog_size })
+        Ok(Self { offsets, items, ratings, times, pages: None, catalog_size })
     }
 
     /// From one list of items a user: for tests and examples.
@@ -121,6 +124,29 @@ impl Histories {
     #[inline]
     pub fn of(&self, user: usize) -> &[u32] {
         &self.items[self.range(user)]
+    }
+
+    /// The same with the pages that each user read last.
+    ///
+    /// # Errors
+    /// If they are not of as many users.
+    pub fn with_pages(self, pages: Arc<RecentPages>) -> Result<Self, ShapeError> {
+        match pages.users() {
+            found if found == self.users() => Ok(Self { pages: Some(pages), ..self }),
+            found => Err(ShapeError::Column { column: "pages by user", found, interactions: self.users() }),
+        }
+    }
+
+    /// The pages that users read last, where they are known.
+    pub fn pages(&self) -> Option<&Arc<RecentPages>> {
+        self.pages.as_ref()
+    }
+
+    /// One user's items and the pages they read last.
+    #[inline]
+    pub fn history(&self, user: usize) -> History<'_> {
+        let pages = self.pages.as_ref().map_or_else(Pages::default, |pages| pages.of(user));
+        History { items: self.of(user), pages }
     }
 
     /// One user's ratings, parallel to [`of`](Self::of); empty if the set has none.
@@ -199,7 +225,7 @@ impl Histories {
         for user in 0..self.users() {
             items[self.range(user)].sort_unstable();
         }
-        Self::of_items(self.offsets.clone(), items, self.catalog_size)
+        Self { pages: self.pages.clone(), ..Self::of_items(self.offsets.clone(), items, self.catalog_size) }
     }
 
     /// A copy with each user's items ascending and distinct, without ratings and timestamps.

@@ -13,7 +13,7 @@
 
 use anyhow::{Context, Result, ensure};
 use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
-use sottovoce_core::{Facts, Histories, Rng, math};
+use sottovoce_core::{Facts, Histories, History, Rng, math};
 use sottovoce_device::{
     Device, Digest, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Options, Secret, Seeds,
 };
@@ -131,7 +131,7 @@ impl ClientModel for RerankClient {
         Ok(TrainStats { samples: input.history.len() as u64, loss: 0.0 })
     }
 
-    fn score(&self, shared: &Parameters, _: &[f32], history: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, _: &[f32], history: History<'_>, into: &mut [f32]) {
         let counts = shared.tables().first().map_or(&[][..], Table::values);
         for (score, &count) in into.iter_mut().zip(counts) {
             *score = math::ln(1.0 + f64::from(count)) as f32;

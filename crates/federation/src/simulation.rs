@@ -8,7 +8,7 @@ use crate::{
     PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::streams;
-use sottovoce_core::{Catalog, Histories, Rng};
+use sottovoce_core::{Catalog, Histories, History, Rng};
 use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::federated::{DynClient, DynModel, Entry, EpochTraffic, ModelInfo};
 use sottovoce_models::settings::{Config, Settings};
@@ -89,7 +89,7 @@ impl Simulation {
     }
 
     /// The shared model, and a user's private model and history.
-    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a Parameters, &'a [f32], &'a [u32]) {
+    fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> (&'a Parameters, &'a [f32], History<'a>) {
         let (width, (shared, private, histories)) = (self.client.private_values(), self.parts());
         let history = histories.of(user, page).unwrap_or_else(|error| panic!("{error}"));
         (shared, &private[user * width..][..width], history)
@@ -306,9 +306,9 @@ impl Simulation {
     ///
     /// # Errors
     /// If the model was not fitted, or there is nothing to train on.
-    pub fn score_newcomer(
+    pub fn train_newcomer(
         &self,
-        history: &[u32],
+        history: History<'_>,
         rounds: usize,
         rng: &Rng,
         into: &mut [f32],
@@ -347,6 +347,14 @@ impl Recommender for Simulation {
         self.client.score(shared, private, history, into);
     }
 
+    fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
+        let needs_only_history = self.client.private_values() == 0;
+        if needs_only_history {
+            self.client.score(self.parts().0, &[], history, into);
+        }
+        needs_only_history
+    }
+
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
         let mut page = Page::default();
         let (shared, private, history) = self.of(user, &mut page);
@@ -359,7 +367,8 @@ impl Recommender for Simulation {
 
     fn tensors(&self) -> Vec<Tensor> {
         let (width, (shared, private, _)) = (self.client.private_values(), self.parts());
-        let users = stored::floats(USERS, [private.len() / width, width], private.to_vec());
+        let users = private.len().checked_div(width).unwrap_or_else(|| self.parts().2.users());
+        let users = stored::floats(USERS, [users, width], private.to_vec());
         let slices = self.model.tensors();
         std::iter::once(users).chain(slices.iter().map(|slice| slice.store(shared))).collect()
     }

@@ -1,7 +1,7 @@
 //! What every recommender can do, whichever way it learns.
 
 use serde::Serialize;
-use sottovoce_core::{Catalog, Histories, Names};
+use sottovoce_core::{Catalog, Histories, History, Names};
 use std::io::{self, Read, Write};
 use thiserror::Error;
 
@@ -85,6 +85,16 @@ pub trait Recommender: Send + Sync {
     /// # Panics
     /// If the model was not fitted, `user` is unknown, or `into` is not as long as the catalog.
     fn score(&self, user: usize, into: &mut [f32]);
+
+    /// Writes scores for somebody who was not in training, going by their history alone; false, with nothing written,
+    /// for models that know people by what they learnt of each.
+    ///
+    /// # Panics
+    /// If the model was not fitted, or `into` is not as long as the catalog.
+    fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
+        let _ = (history, into);
+        false
+    }
 
     /// What speaks for an item, for models that can tell; weights add up to its score. In no particular order.
     ///

@@ -339,7 +339,7 @@ impl Device {
         let round = DeviceRound {
             terms,
             shared: &shared.model,
-            history: &self.rows.rows,
+            history: (&self.rows.rows).into(),
             figures: &DeviceFigures { rows: &self.rows, items: self.items.as_deref(), now: when },
             policy: &self.policy,
             randomness: &state.randomness(&terms.model.name, terms.round),

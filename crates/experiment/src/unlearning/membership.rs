@@ -84,7 +84,7 @@ impl<'a> MembershipAttack<'a> {
             let mut known = known.to_vec();
             known.sort_unstable();
             let mut scores = vec![0.0; self.histories.catalog_size()];
-            model.score_newcomer(&known, self.steps, &rng.stream("newcomer", half), &mut scores)?;
+            model.train_newcomer((&known).into(), self.steps, &rng.stream("newcomer", half), &mut scores)?;
             sum += found(&scores, sought, &others);
         }
         Ok(sum / 2.0)

@@ -6,7 +6,7 @@ mod writer;
 pub use file::{HistoryFile, HistoryFileError, Page};
 pub use writer::HistoryWriter;
 
-use sottovoce_core::Histories;
+use sottovoce_core::{Histories, History};
 
 /// Everyone's history; items ascending, each once.
 #[derive(Debug)]
@@ -34,15 +34,15 @@ impl HistorySource {
         }
     }
 
-    /// One person's items; `page` is used where they are in a file.
+    /// One person's items, and the pages they read last where they are known; `page` is used where items are in a file.
     ///
     /// # Errors
     /// If the file cannot be read or is damaged.
     #[inline]
-    pub fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> Result<&'a [u32], HistoryFileError> {
+    pub fn of<'a>(&'a self, user: usize, page: &'a mut Page) -> Result<History<'a>, HistoryFileError> {
         match self {
-            Self::Memory(histories) => Ok(histories.of(user)),
-            Self::File(file) => file.of(user, page),
+            Self::Memory(histories) => Ok(histories.history(user)),
+            Self::File(file) => file.of(user, page).map(History::from),
         }
     }
 

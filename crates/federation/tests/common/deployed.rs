@@ -127,7 +127,7 @@ impl Deployment {
         let round = DeviceRound {
             terms,
             shared: device.shared.as_ref().unwrap(),
-            history: &device.history,
+            history: (&device.history).into(),
             figures: &NoFigures,
             policy: &self.policy,
             randomness: &seeds.in_round(&secret, &secret, self.model, terms.round),

@@ -13,7 +13,7 @@ use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config, stored};
 use rayon::prelude::*;
-use sottovoce_core::Histories;
+use sottovoce_core::{Histories, History};
 
 /// Largest catalog: inverse and weights then take 10 GiB.
 const MAX_ITEMS: usize = 30_000;
@@ -66,14 +66,19 @@ impl Recommender for Ease {
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
+        self.score_newcomer(self.users.history(user), into);
+    }
+
+    fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
         let items = self.users.catalog_size();
         assert_eq!(into.len(), items, "one score per item");
         into.fill(0.0);
-        for &item in self.users.of(user) {
+        for &item in &*history {
             for (score, weight) in into.iter_mut().zip(&self.weights[item as usize * items..][..items]) {
                 *score += weight;
             }
         }
+        true
     }
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {

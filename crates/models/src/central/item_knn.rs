@@ -10,7 +10,7 @@ use super::neighbours::{NeighbourConfig, Neighbours};
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
-use sottovoce_core::Histories;
+use sottovoce_core::{Histories, History};
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
@@ -49,13 +49,18 @@ impl Recommender for ItemKnn {
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
+        self.score_newcomer(self.users.history(user), into);
+    }
+
+    fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
         assert_eq!(into.len(), self.users.catalog_size(), "one score per item");
         into.fill(0.0);
-        for &owned in self.users.of(user) {
+        for &owned in &*history {
             for (item, similarity) in self.neighbour_of.of(owned as usize) {
                 into[item as usize] += similarity;
             }
         }
+        true
     }
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {

@@ -5,7 +5,7 @@ use crate::{ModelError, Tensor};
 use sottovoce_neural::Layout;
 
 /// The tensors of a layout, with these values.
-pub(super) fn to_tensors(layout: &Layout, values: &[f32]) -> Vec<Tensor> {
+pub(crate) fn to_tensors(layout: &Layout, values: &[f32]) -> Vec<Tensor> {
     let tensors = layout.tensors().iter();
     tensors
         .map(|tensor| {
@@ -16,7 +16,7 @@ pub(super) fn to_tensors(layout: &Layout, values: &[f32]) -> Vec<Tensor> {
 }
 
 /// Reads what [`to_tensors`] wrote.
-pub(super) fn read_tensors(layout: &Layout, tensors: &[Tensor], values: &mut [f32]) -> Result<(), ModelError> {
+pub(crate) fn read_tensors(layout: &Layout, tensors: &[Tensor], values: &mut [f32]) -> Result<(), ModelError> {
     for tensor in layout.tensors() {
         let stored = stored::take_floats(tensors, &tensor.name, &tensor.shape)?;
         values[tensor.slot.range()].copy_from_slice(stored);

@@ -14,7 +14,7 @@ pub(crate) mod factors;
 mod ials;
 mod item_knn;
 mod kahfm;
-mod layout_tensors;
+pub(crate) mod layout_tensors;
 pub(crate) mod least_squares;
 mod matrix_inverse;
 mod mf;
@@ -47,4 +47,5 @@ pub static MODELS: &[CentralModel] = &[
     vsm::MODEL,
     kahfm::MODEL,
     crate::federated::kgflex::CENTRAL,
+    crate::federated::lookalike::CENTRAL,
 ];

@@ -4,7 +4,7 @@
 
 use crate::registry::{CentralModel, ModelInfo};
 use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, stored};
-use sottovoce_core::Histories;
+use sottovoce_core::{Histories, History};
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
@@ -29,10 +29,15 @@ impl Recommender for MostPop {
 
     fn score(&self, user: usize, into: &mut [f32]) {
         assert!(user < self.users, "user {user} of {}", self.users);
+        self.score_newcomer(History::default(), into);
+    }
+
+    fn score_newcomer(&self, _: History<'_>, into: &mut [f32]) -> bool {
         assert_eq!(into.len(), self.counts.len(), "one score per item");
         for (score, &count) in into.iter_mut().zip(&self.counts) {
             *score = count as f32;
         }
+        true
     }
 
     fn reasons(&self, _: usize, item: u32) -> Vec<Reason> {

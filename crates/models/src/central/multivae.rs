@@ -19,7 +19,7 @@ use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
 use rayon::prelude::*;
-use sottovoce_core::{Histories, Rng};
+use sottovoce_core::{Histories, History, Rng};
 use sottovoce_neural::losses::{kl_gaussian, multinomial, sample_gaussian, sample_gaussian_backward};
 use sottovoce_neural::{Activation, Adam, Arena, Arithmetic, Layout, Linear, NeuralError, Space, SparseRows};
 
@@ -97,12 +97,16 @@ impl Recommender for MultiVae {
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
+        self.score_newcomer(self.users.history(user), into);
+    }
+
+    fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
         assert_eq!(into.len(), self.users.catalog_size(), "one score per item");
-        if into.is_empty() {
-            return;
+        if !into.is_empty() {
+            let scored = self.network.as_ref().map(|network| network.score(&history, into));
+            assert_eq!(scored, Some(Ok(())), "the model is fitted");
         }
-        let scored = self.network.as_ref().map(|network| network.score(self.users.of(user), into));
-        assert_eq!(scored, Some(Ok(())), "the model is fitted");
+        true
     }
 
     fn tensors(&self) -> Vec<Tensor> {

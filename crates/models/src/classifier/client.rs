@@ -3,7 +3,7 @@
 use super::Network;
 use super::server::flattened;
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
-use sottovoce_core::{Images, Rng};
+use sottovoce_core::{History, Images, Rng};
 use sottovoce_neural::{Arena, NeuralError, Sgd};
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl ClientModel for Classifier {
         rng: &mut Rng,
         into: &mut Trained,
     ) -> TrainResult {
-        let own = input.history;
+        let own = input.history.items;
         if own.is_empty() {
             return Ok(TrainStats::default());
         }
@@ -133,7 +133,7 @@ impl ClientModel for Classifier {
     }
 
     /// The class that each image is taken for; 0 where the model is not this network's.
-    fn score(&self, shared: &Parameters, _: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, _: &[f32], _: History<'_>, into: &mut [f32]) {
         let list: Vec<u32> = (0..into.len().min(self.images.len()) as u32).collect();
         into.fill(0.0);
         if let Ok(mut arena) = self.network.arena() {
@@ -170,7 +170,7 @@ mod tests {
     fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (TrainStats, Trained) {
         let mut into = Trained::new(&shared.layout());
         let input =
-            TrainInput { shared, prepared: &device.prepare(shared), private: &mut [], history: own, hidden: &[] };
+            TrainInput { shared, prepared: &device.prepare(shared), private: &mut [], history: own.into(), hidden: &[] };
         let stats = device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).unwrap();
         (stats, into)
     }
@@ -193,7 +193,7 @@ mod tests {
             device.evaluate(&device.prepare(&shared), &others, &mut device.scratch(0), call).unwrap();
             assert_eq!(right, 10);
             let mut classes = vec![9.0; 40];
-            device.score(&shared, &[], &[], &mut classes);
+            device.score(&shared, &[], History::default(), &mut classes);
             assert_eq!(classes[30..], [0.0, 1.0].repeat(5));
         }
     }
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(trained(&device, &shared, &[]).0, TrainStats::default());
         let mut into = Trained::new(&shared.layout());
         let input =
-            TrainInput { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: &[1], hidden: &[] };
+            TrainInput { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: (&[1]).into(), hidden: &[] };
         assert!(device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).is_err());
     }
 }

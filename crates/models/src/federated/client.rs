@@ -2,7 +2,7 @@
 
 use super::DpSgd;
 use crate::Reason;
-use sottovoce_core::Rng;
+use sottovoce_core::{History, Rng};
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
 use std::borrow::Cow;
 
@@ -14,8 +14,8 @@ pub struct TrainInput<'a, P: ?Sized = ()> {
     pub prepared: &'a P,
     /// The private model, [`ClientModel::private_values`] long; changed by training and never sent.
     pub private: &'a mut [f32],
-    /// The user's items, ascending, each once.
-    pub history: &'a [u32],
+    /// The user's items, ascending, each once, and what else the device knows of its owner.
+    pub history: History<'a>,
     /// The items of which nothing may leave, ascending. Rows of such items are withheld by the disclosure policy,
     /// unless the model provides decoys for them; a model whose rows are not items marks those that only hidden items
     /// explain.
@@ -26,7 +26,7 @@ impl<'a, P: ?Sized> TrainInput<'a, P> {
     /// The history without hidden items, for models whose updates have layers that belong to no item.
     pub fn visible(&self) -> Cow<'a, [u32]> {
         if self.hidden.is_empty() {
-            return Cow::Borrowed(self.history);
+            return Cow::Borrowed(self.history.items);
         }
         let visible = |item: &u32| self.hidden.binary_search(item).is_err();
         Cow::Owned(self.history.iter().copied().filter(visible).collect())
@@ -104,13 +104,13 @@ pub trait ClientModel: Send + Sync + 'static {
     ///
     /// # Panics
     /// If `into` is not as long as the catalog.
-    fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]);
+    fn score(&self, shared: &Parameters, private: &[f32], history: History<'_>, into: &mut [f32]);
 
     /// Explains an item's score, for models that can; weights add up to the score. In no particular order.
     ///
     /// # Panics
     /// If the item is not in the catalog.
-    fn explain(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason> {
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, item: u32) -> Vec<Reason> {
         let _ = (shared, private, history, item);
         Vec::new()
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::settings::{Config, Settings, TermsError};
 use crate::{ModelError, Reason, features};
-use sottovoce_core::{Catalog, Facts, Rng};
+use sottovoce_core::{Catalog, Facts, History, Rng};
 use sottovoce_protocol::{Layout, ModelError as LayoutError, ModelSpec, Parameters, Trained};
 use std::any::Any;
 use std::ops::Deref;
@@ -96,11 +96,11 @@ impl<C: ClientModel> ClientModel for Erased<C> {
         self.0.train_dp_sgd(typed(input), dp_sgd, rng, into)
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], history: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, private: &[f32], history: History<'_>, into: &mut [f32]) {
         self.0.score(shared, private, history, into);
     }
 
-    fn explain(&self, shared: &Parameters, private: &[f32], history: &[u32], item: u32) -> Vec<Reason> {
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, item: u32) -> Vec<Reason> {
         self.0.explain(shared, private, history, item)
     }
 }

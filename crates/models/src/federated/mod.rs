@@ -50,4 +50,5 @@ models! {
     fed_gmf::FedGmf,
     fed_vae::FedVae,
     kgflex::KgFlex,
+    lookalike::Lookalike,
 }

@@ -5,7 +5,7 @@ use super::{Figure, federated, median};
 use crate::measure::{cpu_seconds, peak_rss_bytes};
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
-use sottovoce_core::{Histories, Rng};
+use sottovoce_core::{Histories, History, Rng};
 use sottovoce_federation::{Aggregation, Cohort, Federation, RobustAggregator, Schedule, Weighting};
 use sottovoce_models::federated::{Mean, MeanOver};
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
@@ -103,7 +103,7 @@ impl ClientModel for Network {
         Ok(TrainStats { samples: STEPS as u64, loss })
     }
 
-    fn score(&self, _: &Parameters, _: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, _: &Parameters, _: &[f32], _: History<'_>, into: &mut [f32]) {
         into.fill(0.0);
     }
 }

@@ -5,7 +5,7 @@ use super::{Figure, median};
 use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
-use sottovoce_core::{Histories, Rng};
+use sottovoce_core::{Histories, History, Rng};
 use sottovoce_federation::{
     Aggregation, Cohort, Coordinator, Disclosure, Federation, Population, Schedule, SimulatedDevices, Strategy,
 };
@@ -102,7 +102,7 @@ impl ClientModel for Trivial {
         Ok(TrainStats { samples: 1, loss: 0.0 })
     }
 
-    fn score(&self, _: &Parameters, _: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, _: &Parameters, _: &[f32], _: History<'_>, into: &mut [f32]) {
         into.fill(0.0);
     }
 }

@@ -89,7 +89,7 @@ fn one_round(
 ) -> Result<u64> {
     let mut private = vec![0.0; client.private_values()];
     let mut into = Trained::new(&shared.layout());
-    let input = TrainInput { shared, prepared: &(), private: &mut private, history, hidden: &[] };
+    let input = TrainInput { shared, prepared: &(), private: &mut private, history: history.into(), hidden: &[] };
     Ok(client.train(input, scratch, rng, &mut into)?.samples)
 }
 

@@ -4,7 +4,7 @@ use super::{FcfConfig, FcfNegatives};
 use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
-use sottovoce_core::{Rng, math};
+use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 use std::borrow::Cow;
 
@@ -131,7 +131,7 @@ impl ClientModel for Client {
         _rng: &mut Rng,
         into: &mut Trained,
     ) -> TrainResult {
-        let TrainInput { shared, prepared, private: user, history, hidden, .. } = input;
+        let TrainInput { shared, prepared, private: user, history: History { items: history, .. }, hidden, .. } = input;
         let Some(table) = shared.tables().first().filter(|_| !history.is_empty()) else {
             return Ok(TrainStats::default());
         };
@@ -145,7 +145,7 @@ impl ClientModel for Client {
         Ok(TrainStats { samples, loss: loss / f64::from(1.0 + self.config.alpha as f32) })
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, private: &[f32], _: History<'_>, into: &mut [f32]) {
         let table = shared.tables().first();
         assert_eq!(into.len(), table.map_or(0, |table| table.shape().rows as usize), "one score an item");
         let rows = table.into_iter().flat_map(|table| table.values().chunks_exact(private.len()));
@@ -210,7 +210,7 @@ mod tests {
             let mut private = [7.0; FACTORS];
             let mut trained = Trained::new(&parameters.layout());
             let prepared = device.prepare(&parameters);
-            let input = TrainInput { shared: &parameters, prepared: &prepared, private: &mut private, history: &history, hidden: &[] };
+            let input = TrainInput { shared: &parameters, prepared: &prepared, private: &mut private, history: (&history).into(), hidden: &[] };
             let stats = device.train(input, &mut device.scratch(ITEMS), &mut rng, &mut trained).unwrap();
 
             let p: Vec<f64> = private.iter().map(|p| f64::from(*p)).collect();
@@ -245,7 +245,7 @@ mod tests {
             shared: &shared,
             prepared: &prepared,
             private: &mut private,
-            history: &[1, 4],
+            history: (&[1, 4]).into(),
             hidden: policy.hidden(),
         };
         device.train(input, &mut device.scratch(6), rng, &mut trained).unwrap();
@@ -268,7 +268,7 @@ mod tests {
             shared: &shared,
             prepared: &device.prepare(&shared),
             private: &mut private,
-            history: &[],
+            history: (&[]).into(),
             hidden: &[],
         };
         let stats = device.train(input, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();

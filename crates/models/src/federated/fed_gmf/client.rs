@@ -4,7 +4,7 @@ use super::FedGmfConfig;
 use crate::federated::dp_sgd::{Gradient, Sums};
 use crate::loss::Loss;
 use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
-use sottovoce_core::{Rng, math};
+use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Trained};
 
 /// How a device trains.
@@ -239,7 +239,7 @@ impl ClientModel for Client {
         sums.finish(dp_sgd, (p, rate), (&history, hidden), loss, into)
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, private: &[f32], _: History<'_>, into: &mut [f32]) {
         let vectors = shared.tables().first();
         assert_eq!(into.len(), vectors.map_or(0, |table| table.shape().rows as usize), "one score an item");
         let [vectors, output] = shared.tables() else { return };
@@ -285,7 +285,7 @@ pub(super) mod tests {
     fn trained(device: &Client, private: &mut [f32]) -> (Trained, Scratch, TrainStats) {
         let shared = shared();
         let (mut scratch, mut into) = (device.scratch(9), Trained::new(&shared.layout()));
-        let input = TrainInput { shared: &shared, prepared: &(), private, history: &[1, 4, 6], hidden: &[] };
+        let input = TrainInput { shared: &shared, prepared: &(), private, history: (&[1, 4, 6]).into(), hidden: &[] };
         let stats = device.train(input, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
         (into, scratch, stats)
     }
@@ -349,7 +349,7 @@ pub(super) mod tests {
         let train = |history: &[u32], hidden: &[u32]| {
             let (mut scratch, mut into) = (device.scratch(9), Trained::new(&shared.layout()));
             let mut p = [0.3f32, -0.8, 0.5];
-            let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden };
+            let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history: history.into(), hidden };
             device.train(input, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
             into.update().clone()
         };

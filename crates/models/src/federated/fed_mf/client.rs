@@ -3,7 +3,7 @@
 use super::FedMfConfig;
 use crate::federated::TrainResult;
 use crate::{ClientModel, TrainInput, TrainStats};
-use sottovoce_core::{Rng, math};
+use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
 
 /// How a device trains.
@@ -94,7 +94,7 @@ impl ClientModel for Client {
         Ok(TrainStats { samples: history.len() as u64, loss })
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, private: &[f32], _: History<'_>, into: &mut [f32]) {
         // The model of an empty catalog has no table.
         let vectors = shared.tables().first().map_or(&[][..], Table::values);
         assert_eq!(into.len(), vectors.len() / self.config.factors, "one score an item");
@@ -125,7 +125,7 @@ mod tests {
     fn train(private: &mut [f32], history: &[u32], hidden: &[u32]) -> (Trained, Scratch, TrainStats) {
         let (shared, mut scratch) = (shared(), Scratch::default());
         let mut into = Trained::new(&shared.layout());
-        let input = TrainInput { shared: &shared, prepared: &(), private, history, hidden };
+        let input = TrainInput { shared: &shared, prepared: &(), private, history: history.into(), hidden };
         let stats = client().train(input, &mut scratch, &mut Rng::new(7), &mut into).unwrap();
         (into, scratch, stats)
     }

@@ -4,7 +4,7 @@ use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
 use super::{FedVaeConfig, Server};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
-use sottovoce_core::{Rng, math};
+use sottovoce_core::{History, Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 
@@ -187,10 +187,10 @@ impl ClientModel for Client {
         Ok(TrainStats { samples: (history.len() * self.config.local_steps) as u64, loss })
     }
 
-    fn score(&self, shared: &Parameters, _: &[f32], history: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, _: &[f32], history: History<'_>, into: &mut [f32]) {
         let encoder = shared.tables().first();
         assert_eq!(into.len(), encoder.map_or(0, |table| table.shape().rows as usize), "one score an item");
-        assert_eq!(self.encode(shared, history, into), Ok(()), "a shared model of this network");
+        assert_eq!(self.encode(shared, &history, into), Ok(()), "a shared model of this network");
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
     fn train(device: &Client, shared: &Parameters) -> (Trained, TrainStats) {
         let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
         let mut private = [1.0];
-        let input = TrainInput { shared, prepared: &(), private: &mut private, history: &[1, 2, 5], hidden: &[] };
+        let input = TrainInput { shared, prepared: &(), private: &mut private, history: (&[1, 2, 5]).into(), hidden: &[] };
         let stats = device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
         assert_eq!(private, [2.0]);
         (into, stats)
@@ -302,7 +302,7 @@ mod tests {
         let shared = shared(&device);
         let train = |history: &[u32], hidden: &[u32]| {
             let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
-            let input = TrainInput { shared: &shared, prepared: &(), private: &mut [0.0], history, hidden };
+            let input = TrainInput { shared: &shared, prepared: &(), private: &mut [0.0], history: history.into(), hidden };
             device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
             into.update().clone()
         };

@@ -13,7 +13,7 @@ use crate::federated::dp_sgd::{Gradient, Sums};
 use crate::federated::negatives::{Negatives, Pool};
 use crate::loss::Loss;
 use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
-use sottovoce_core::{Rng, SimdKernel, simd_dispatch};
+use sottovoce_core::{History, Rng, SimdKernel, simd_dispatch};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
 
 /// Strengths of L2 regularisation, times the learning rate.
@@ -150,7 +150,7 @@ impl ClientModel for Client {
     }
 
     fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
-        let TrainInput { shared, private: user, history, hidden, .. } = input;
+        let TrainInput { shared, private: user, history: History { items: history, .. }, hidden, .. } = input;
         let Some(table) = shared.tables().first() else { return Ok(TrainStats::default()) };
         let items = table.shape().rows;
         // A user with no items, or with all, has no triples.
@@ -202,7 +202,7 @@ impl ClientModel for Client {
         sums.finish(dp_sgd, (user, self.learning_rate), (&history, hidden), loss, into)
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, private: &[f32], _: History<'_>, into: &mut [f32]) {
         let table = shared.tables().first();
         assert_eq!(into.len(), table.map_or(0, |table| table.shape().rows as usize), "one score an item");
         let user = &private[..self.factors];
@@ -291,7 +291,7 @@ mod tests {
             let before = p;
             let mut scratch = device.scratch(ITEMS);
             let mut trained = Trained::new(&parameters.layout());
-            let input = TrainInput { shared: &parameters, prepared: &(), private: &mut p, history: &history, hidden: &[] };
+            let input = TrainInput { shared: &parameters, prepared: &(), private: &mut p, history: (&history).into(), hidden: &[] };
             let stats = device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
 
             prop_assert_eq!(stats.samples, triples as u64);
@@ -331,7 +331,7 @@ mod tests {
                 let mut rng = Rng::new(seed);
                 let (mut p, mut scratch) = ([0.3; FACTORS], device.scratch(ITEMS));
                 let mut trained = Trained::new(&shared.layout());
-                let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden: policy.hidden() };
+                let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history: history.into(), hidden: policy.hidden() };
                 device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
                 let terms = RoundTerms::freeze(TermsDraft::default()).unwrap();
                 let ledger = &mut Ledger::totals_only();
@@ -367,7 +367,7 @@ mod tests {
             for _ in 0..3 {
                 let (mut scratch, mut trained) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
                 let input =
-                    TrainInput { shared: &shared, prepared: &(), private: &mut private, history: &history, hidden: &[] };
+                    TrainInput { shared: &shared, prepared: &(), private: &mut private, history: (&history).into(), hidden: &[] };
                 device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
                 for [i, j] in &scratch.triples {
                     prop_assert!(history.contains(i) && !history.contains(j) && (pool.has(*j) || !any));
@@ -383,7 +383,7 @@ mod tests {
         for history in [&[][..], &[0, 1, 2]] {
             let mut p = [0.5; FACTORS];
             let mut trained = Trained::new(&shared.layout());
-            let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden: &[] };
+            let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history: history.into(), hidden: &[] };
             let stats = device.train(input, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();
             assert_eq!((stats, trained.update().rows(), p), (TrainStats::default(), 0, [0.5; FACTORS]));
         }

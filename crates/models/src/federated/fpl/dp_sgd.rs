@@ -69,7 +69,7 @@ mod tests {
         let mut noise = |sums: &mut [i64]| kept.extend_from_slice(sums);
         let mut dp_sgd = DpSgd { probability: &|_| chance, clip, steps: STEPS, noise: &mut noise };
         let mut into = Trained::new(&shared.layout());
-        let input = TrainInput { shared, prepared: &(), private: &mut private, history, hidden: &[] };
+        let input = TrainInput { shared, prepared: &(), private: &mut private, history: history.into(), hidden: &[] };
         let stats = device.train_dp_sgd(input, &mut dp_sgd, &mut Rng::new(5), &mut into).unwrap();
         let mut rows = vec![0.0; ITEMS * (FACTORS + 1)];
         for (row, values) in into.update().tables()[0].iter() {
@@ -151,7 +151,7 @@ mod tests {
             shared: &shared,
             prepared: &(),
             private: &mut [0.1; FACTORS],
-            history: &[1, 4, 7],
+            history: (&[1, 4, 7]).into(),
             hidden: &hidden,
         };
         let stats = device().train_dp_sgd(input, &mut dp_sgd, &mut Rng::new(4), &mut into).unwrap();

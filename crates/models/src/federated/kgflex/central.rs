@@ -16,7 +16,7 @@ use crate::settings::Config;
 use crate::{
     ClientModel, Fit, ModelError, Reason, Recommender, ServerModel, Summary, Tensor, choices, config, features, stored,
 };
-use sottovoce_core::{Catalog, Histories, Rng, SortedIndices, math};
+use sottovoce_core::{Catalog, Histories, History, Rng, SortedIndices, math};
 use sottovoce_protocol::Parameters;
 use std::sync::Arc;
 
@@ -274,11 +274,11 @@ impl Recommender for Central {
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
-        self.device.score(&self.shared, self.of(user), &[], into);
+        self.device.score(&self.shared, self.of(user), History::default(), into);
     }
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
-        self.device.explain(&self.shared, self.of(user), &[], item)
+        self.device.explain(&self.shared, self.of(user), History::default(), item)
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {

@@ -12,7 +12,7 @@ use super::KgFlexModelConfig;
 use super::private::{self, Slot};
 use super::scratch::{MOST_SLOTS, Part, Scratch};
 use crate::{Because, ClientModel, Reason, TrainInput, TrainResult, TrainStats};
-use sottovoce_core::{Facts, Rng, math};
+use sottovoce_core::{Facts, History, Rng, math};
 use sottovoce_protocol::{Parameters, Table, Trained};
 use std::sync::Arc;
 
@@ -159,7 +159,7 @@ impl ClientModel for Client {
     }
 
     fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
-        let TrainInput { shared, private: own, history, hidden, .. } = input;
+        let TrainInput { shared, private: own, history: History { items: history, .. }, hidden, .. } = input;
         let learns = !history.is_empty() && history.len() < self.facts.items();
         // Somebody with nothing, or with everything, has no triple.
         let Some(table) = self.table(shared).filter(|_| learns) else { return Ok(TrainStats::default()) };
@@ -176,7 +176,7 @@ impl ClientModel for Client {
         Ok(TrainStats { samples: self.triples as u64, loss })
     }
 
-    fn score(&self, shared: &Parameters, private: &[f32], _: &[u32], into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, private: &[f32], _: History<'_>, into: &mut [f32]) {
         assert_eq!(into.len(), self.facts.items(), "one score an item");
         into.fill(0.0);
         let Some(table) = self.table(shared) else { return };
@@ -189,7 +189,7 @@ impl ClientModel for Client {
         }
     }
 
-    fn explain(&self, shared: &Parameters, private: &[f32], _: &[u32], item: u32) -> Vec<Reason> {
+    fn explain(&self, shared: &Parameters, private: &[f32], _: History<'_>, item: u32) -> Vec<Reason> {
         let Some(table) = self.table(shared) else { return Vec::new() };
         let features = self.facts.of(item as usize);
         let reason = |feature: u32, weight: f32| Reason { because: Because::Fact(feature), weight };

@@ -74,13 +74,13 @@ mod thesis {
         let marks = private::marks(&facts, &pink);
         private::put(&mut own, FACTORS, marks, &scratch.choice.chosen, |p| rng.fill_normal(0.5, p));
         let mut scores = [f32::NAN; 5];
-        device.score(&shared, &own, &pink, &mut scores);
+        device.score(&shared, &own, (&pink).into(), &mut scores);
         let p = private::vector(&own, FACTORS, 1);
         let g = shared.tables()[0].row(MUSEUM as usize);
         let expected = 0.311_278_12 * (p[0] * g[0] + p[1] * g[1] + p[2] * g[2] + 0.25);
         assert!((scores[CAPITOLINE as usize] - expected).abs() < 1e-6, "{scores:?} {expected}");
         assert_eq!((scores[NAVONA as usize], scores[CENTRAL_PARK as usize]), (0.0, 0.0));
-        let reasons = device.explain(&shared, &own, &pink, CAPITOLINE);
+        let reasons = device.explain(&shared, &own, (&pink).into(), CAPITOLINE);
         assert_eq!(reasons, [Reason { because: Because::Fact(MUSEUM), weight: scores[CAPITOLINE as usize] }]);
     }
 }
@@ -162,7 +162,7 @@ proptest! {
             let mut before = own.clone();
             let mut trained = Trained::new(&shared.layout());
             let mut choosing = rng.clone();
-            let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history: &history, hidden: &[] };
+            let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history: (&history).into(), hidden: &[] };
             let stats = device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
             if stats.samples == 0 {
                 prop_assert!(trained.update().rows() == 0 && own == before);
@@ -203,7 +203,7 @@ proptest! {
         let mut scratch = device.scratch(facts.items());
         let selected = !history.is_empty() && device.select_features(&mut own, &history, &mut scratch, &mut rng);
         let mut scores = vec![f32::NAN; facts.items()];
-        device.score(&shared, &own, &history, &mut scores);
+        device.score(&shared, &own, (&history).into(), &mut scores);
         let literal = Literal { device: &device, table: &shared.tables()[0], own: &own };
         for (item, &score) in (0..).zip(&scores) {
             let biases = facts.of(item as usize).iter().map(|f| f64::from(shared.tables()[0].row(f as usize)[FACTORS]));
@@ -211,7 +211,7 @@ proptest! {
             let general = biases.iter().sum::<f64>() / biases.len().max(1) as f64;
             let expected = if selected { literal.score(item) } else { general };
             prop_assert!((f64::from(score) - expected).abs() < 1e-4, "{score} {expected}");
-            let sum: f32 = device.explain(&shared, &own, &history, item).iter().map(|reason| reason.weight).sum();
+            let sum: f32 = device.explain(&shared, &own, (&history).into(), item).iter().map(|reason| reason.weight).sum();
             prop_assert!((sum - score).abs() < 1e-4, "{sum} {score}");
         }
     }
@@ -226,7 +226,7 @@ proptest! {
         let shared = started(&device, &mut rng);
         let mut own = vec![0.0; device.private_values()];
         let mut trained = Trained::new(&shared.layout());
-        let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history: &history, hidden: &hidden };
+        let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history: (&history).into(), hidden: &hidden };
         device.train(input, &mut device.scratch(0), &mut rng, &mut trained).unwrap();
         for ((feature, _), mark) in trained.update().tables()[0].iter().zip(trained.origins(0)) {
             let explains = |item: &&u32| facts.of(**item as usize).contains(feature as u32);
@@ -244,7 +244,7 @@ fn users_without_informative_features_change_nothing() {
     for history in [&[][..], &[0, 1, 2, 3], &[0, 1]] {
         let mut own = vec![0.0; device.private_values()];
         let mut trained = Trained::new(&shared.layout());
-        let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history, hidden: &[] };
+        let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history: history.into(), hidden: &[] };
         let stats = device.train(input, &mut device.scratch(4), &mut Rng::new(1), &mut trained).unwrap();
         assert_eq!((stats, trained.update().rows()), (TrainStats::default(), 0));
         assert!(own.iter().all(|&value| value == 0.0));
