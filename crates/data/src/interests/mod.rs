@@ -21,6 +21,8 @@ mod clicks;
 mod mind;
 mod readers;
 mod score;
+mod source;
+mod synthetic;
 mod taxonomy;
 #[cfg(test)]
 mod tests;
@@ -29,4 +31,6 @@ pub use clicks::{Click, ClickReport, ClickRules, Clicks};
 pub use mind::mind_taxonomy;
 pub use readers::{clicks_of_bytes, read_clicks, town_clicks};
 pub use score::{Interest, Interests, THRESHOLD};
+pub use source::ClickSource;
+pub use synthetic::SyntheticClicks;
 pub use taxonomy::{Category, CategoryMapping, SENSITIVE, Taxonomy};

@@ -6,10 +6,9 @@ use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::interests::{
-    CategoryMapping, ClickReport, ClickRules, Clicks, Interests, Taxonomy, mind_taxonomy, read_clicks, town_clicks,
+    CategoryMapping, ClickReport, ClickRules, ClickSource, Clicks, Interests, Taxonomy,
 };
-use sottovoce_data::town::{PREFIX, Town};
-use sottovoce_data::{find_source, format_date, parse_time};
+use sottovoce_data::{format_date, parse_time};
 use std::fmt::Write;
 
 /// Categories that the summary names.
@@ -75,19 +74,13 @@ pub(super) fn run(args: &InterestsArgs, common: &Common) -> Result<()> {
 }
 
 fn read(args: &InterestsArgs, common: &Common) -> Result<(Clicks, ClickRules)> {
-    let town = match args.clicks.starts_with(PREFIX) {
-        true => Some(Town::build(&args.clicks.parse()?)?),
-        false => None,
-    };
-    let path = match town {
-        Some(_) => std::path::PathBuf::new(),
-        None => find_source(&args.clicks, common.data_dir.as_deref())?,
-    };
+    let source = ClickSource::find(&args.clicks, common.data_dir.as_deref())?;
     let taxonomy = match &args.taxonomy {
-        Some(file) => Taxonomy::read(file)?,
-        None if town.is_some() => Taxonomy::town(),
-        None if path.is_dir() => mind_taxonomy(&path)?,
-        None => return usage("a click log needs the taxonomy of its categories: name it by --taxonomy"),
+        Some(file) => Some(Taxonomy::read(file)?),
+        None => source.taxonomy()?,
+    };
+    let Some(taxonomy) = taxonomy else {
+        return usage("a click log needs the taxonomy of its categories: name it by --taxonomy");
     };
     let mut rules = ClickRules::new(taxonomy);
     if let Some(file) = &args.mapping {
@@ -104,10 +97,7 @@ fn read(args: &InterestsArgs, common: &Common) -> Result<(Clicks, ClickRules)> {
         None => None,
     };
     rules = rules.in_tier(args.tier).at(at).skipping_bad_lines(args.skip_bad);
-    let clicks = match &town {
-        Some(town) => town_clicks(town, &rules)?,
-        None => read_clicks(&path, &rules)?,
-    };
+    let clicks = source.read(&rules)?;
     Ok((clicks, rules))
 }
 

@@ -12,7 +12,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
 def sines(count, start):
-    return torch.sin(torch.arange(start, start + count, dtype=torch.float64) * 0.7) * 0.6
+    return torch.sin(torch.arange(start, start + count, dtype=torch.float64) * 1.9 + 1) * 0.6
 
 
 def run(cell):
@@ -45,13 +45,15 @@ def run(cell):
     p |= norm("decoder.second_norm", HIDDEN)
     p |= linear("decoder.second", HIDDEN, CATEGORIES)
 
-    seen = torch.zeros(2, CATEGORIES)
-    seen[0, [1, 4]] = 1
-    seen[1, 0] = 1
-    target = torch.zeros(2, CATEGORIES)
-    target[0, [1, 4, 5]] = 1
-    target[1, [0, 2]] = 1
-    pages = sines(2 * PAGES * DIM, 1000).reshape(2, PAGES, DIM)
+    def rows(people):
+        values = torch.zeros(len(people), CATEGORIES)
+        for row, columns in enumerate(people):
+            values[row, columns] = 1
+        return values
+
+    seen = rows([[1, 4], [0], [2, 3, 5], [4]])
+    target = rows([[1, 4, 5], [0, 2], [2, 3, 5, 0], [4, 1]])
+    pages = sines(4 * PAGES * DIM, 1000).reshape(4, PAGES, DIM)
 
     def dense(name, x):
         return x @ p[f"{name}.weight"] + p[f"{name}.bias"]

@@ -9,6 +9,7 @@ fn shape(text: Text, cell: Cell, normalisation: Normalisation) -> Shape {
 }
 
 const CATEGORIES: usize = 6;
+const PEOPLE: usize = 4;
 
 /// A network in double precision with random parameters, its inputs, and the loss as a function of the parameters.
 struct Case {
@@ -16,8 +17,8 @@ struct Case {
     parameters: Vec<f64>,
     seen: Vec<u32>,
     targets: Vec<u32>,
-    starts: [usize; 3],
-    target_starts: [usize; 3],
+    starts: [usize; PEOPLE + 1],
+    target_starts: [usize; PEOPLE + 1],
     pages: Vec<f64>,
     statistics: Statistics,
 }
@@ -30,16 +31,17 @@ impl Case {
         for tensor in network.layout().tensors().iter().filter(|tensor| tensor.name.ends_with("variance")) {
             tensor.slot.of_mut(&mut parameters).unwrap().iter_mut().for_each(|value| *value = 0.5 + value.abs());
         }
-        let pages = (0..2 * PAGES * shape.page_values()).map(|_| rng.normal()).collect();
-        let (seen, targets) = (vec![1, 4, 0], vec![1, 4, 5, 0, 2]);
-        Self { network, parameters, seen, targets, starts: [0, 2, 3], target_starts: [0, 3, 5], pages, statistics }
+        let pages = (0..PEOPLE * PAGES * shape.page_values()).map(|_| rng.normal()).collect();
+        let (seen, targets) = (vec![1, 4, 0, 2, 3, 5, 4], vec![1, 4, 5, 0, 2, 2, 3, 5, 0, 4, 1]);
+        let (starts, target_starts) = ([0, 2, 3, 6, 7], [0, 3, 5, 9, 11]);
+        Self { network, parameters, seen, targets, starts, target_starts, pages, statistics }
     }
 
     fn loss(&self, parameters: &[f64], gradients: Option<&mut [f64]>) -> f64 {
         let seen = SparseRows::new(&self.starts, &self.seen, None, CATEGORIES).unwrap();
         let targets = SparseRows::new(&self.target_starts, &self.targets, None, CATEGORIES).unwrap();
         let inputs = Inputs { interests: &seen, pages: &self.pages };
-        let mut arena = self.network.arena::<f64>(2).unwrap();
+        let mut arena = self.network.arena::<f64>(PEOPLE).unwrap();
         let mut space = arena.space();
         let pass = self.network.forward(parameters, inputs, self.statistics, None, &mut space).unwrap();
         let mut dlogits = vec![0.0; pass.logits.len()];
@@ -89,7 +91,7 @@ fn gradients_are_pytorchs() {
     for (name, cell) in [("lstm", Cell::Lstm), ("gru", Cell::Gru), ("rnn", Cell::Rnn)] {
         let mut case = Case::new(shape(Text::Titles, cell, Normalisation::Batch), Statistics::Batch);
         // Values that both programs compute: sines of their place.
-        let sines = |count: usize, from: usize| (from..from + count).map(|place| (place as f64 * 0.7).sin() * 0.6);
+        let sines = |count: usize, from: usize| (from..from + count).map(|place| (place as f64 * 1.9 + 1.0).sin() * 0.6);
         let mut place = 0;
         for tensor in case.network.layout().tensors() {
             let values: Vec<f64> = sines(tensor.slot.range().len(), place).collect();
@@ -111,6 +113,9 @@ fn gradients_are_pytorchs() {
             let own = tensor.slot.of(&gradients).unwrap();
             let weighted: f64 = own.iter().enumerate().map(|(place, value)| value * (place as f64 * 0.3).cos()).sum();
             let (_, sum, sum_weighted) = figure(&tensor.name);
+            // What this norm does is undone by the next.
+            let matters = tensor.name.starts_with("encoder.norm") || own.iter().any(|&value| value.abs() > 1e-5);
+            assert!(matters, "{name} {}: nothing to compare", tensor.name);
             let error = (own.iter().sum::<f64>() - sum).abs().max((weighted - sum_weighted).abs());
             assert!(error < 1e-8, "{name} {}: {error}", tensor.name);
         }
@@ -128,11 +133,12 @@ fn calibration_is_the_arc_through_the_corners() {
 #[test]
 fn parameters_are_as_many_as_in_table_8() {
     let count = |code| {
-        let shape = Shape { code, text: Text::Nothing, ..Shape { code, ..shape(Text::Nothing, Cell::Lstm, Normalisation::Batch) } };
-        let network = Network::new(shape, 473, Arithmetic::Portable).unwrap();
-        (network.layout().len() as f64 / 1000.0).round()
+        let shape = Shape { code, ..shape(Text::Nothing, Cell::Lstm, Normalisation::Batch) };
+        Network::new(shape, 473, Arithmetic::Portable).unwrap().layout().len() as f64 / 1000.0
     };
-    assert_eq!([10, 20, 30, 40].map(count), [20.0, 40.0, 62.0, 83.0]);
+    for (code, thousands) in [(10, 20.0), (20, 40.0), (30, 62.0), (40, 83.0)] {
+        assert!((count(code) - thousands).abs() < 1.0, "{code}: {}", count(code));
+    }
     let largest = Shape { code: 70, dim: 512, units: 20, ..shape(Text::Titles, Cell::Lstm, Normalisation::Batch) };
     let bytes = 4 * Network::new(largest, 473, Arithmetic::Portable).unwrap().layout().len();
     assert!(bytes < 1_500_000, "{bytes}");
