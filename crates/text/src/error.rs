@@ -12,6 +12,19 @@ pub enum TextError {
     /// Bytes are not an encoder. Fields: what is wrong with them.
     #[error("encoder: {0}")]
     Encoding(String),
+    /// There is nothing to train on. Fields: why.
+    #[error("{0}")]
+    Corpus(String),
+    /// A file is not what it should be. Fields: `line` of text or `word` of a binary file; its number from 1; what is
+    /// wrong with it.
+    #[error("{0} {1}: {2}")]
+    Input(&'static str, u64, String),
+    /// Words and vectors do not fit together. Fields: why.
+    #[error("{0}")]
+    Table(String),
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
 }
 
 /// Result of this crate.

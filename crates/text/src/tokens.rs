@@ -77,7 +77,7 @@ pub(crate) fn for_each_token<'a>(text: &'a str, mut take: impl FnMut(Token<'a>))
 }
 
 /// Letters of scripts without spaces between words.
-fn is_unspaced(c: char) -> bool {
+pub(crate) fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{E00}'..='\u{EFF}' // Thai and Lao
         | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' // Burmese and Khmer
