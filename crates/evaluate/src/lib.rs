@@ -26,6 +26,7 @@ mod beyond_accuracy;
 pub mod communication;
 mod compute;
 mod evaluate;
+mod hidden_interest;
 mod input;
 mod lists;
 pub mod metric;
@@ -39,6 +40,7 @@ pub mod significance;
 mod top_k;
 
 pub use evaluate::{Evaluation, evaluate, evaluate_lists};
+pub use hidden_interest::{HiddenInterestMetrics, HiddenInterests};
 pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol};
 pub use lists::{Order, RankedLists, RankedListsBuilder, RankedListsError};
 pub use metric::{Metric, Metrics};

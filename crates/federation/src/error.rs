@@ -29,6 +29,9 @@ pub enum FederationError {
         /// Virtual seconds since training began.
         at: f64,
     },
+    /// A model that training should go on from, and cannot.
+    #[error("{0}")]
+    Start(String),
     /// A file that a setting names, or should.
     #[error("{0}")]
     File(String),

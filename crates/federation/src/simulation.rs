@@ -113,7 +113,11 @@ impl Simulation {
         let features = model.features().features();
         let traffic = EpochTraffic { schedule, cohort, items, features, pi: config.owners.pi };
         let rounds = (schedule.rounds * config.epochs) as u64;
-        let start = model.init(items, &mut root.stream(streams::SHARED, 0))?;
+        let mut start = model.init(items, &mut root.stream(streams::SHARED, 0))?;
+        if let Some(tensors) = fit.start {
+            let fits = model.tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut start));
+            fits.map_err(|error| FederationError::Start(error.to_string()))?;
+        }
         let client = model.client(Some(&schedule));
         let criteria = config.aggregation.requests()?;
         let disclosure = config.disclosure(users, &root)?;
@@ -353,6 +357,10 @@ impl Recommender for Simulation {
             self.client.score(self.parts().0, &[], history, into);
         }
         needs_only_history
+    }
+
+    fn is_calibrated(&self) -> bool {
+        self.client.is_calibrated()
     }
 
     fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {

@@ -96,6 +96,11 @@ pub trait Recommender: Send + Sync {
         false
     }
 
+    /// Whether scores are calibrated probabilities, for which thresholds make sense.
+    fn is_calibrated(&self) -> bool {
+        false
+    }
+
     /// What speaks for an item, for models that can tell; weights add up to its score. In no particular order.
     ///
     /// # Panics
@@ -161,12 +166,22 @@ pub struct Fit<'a> {
     pub watch: &'a mut dyn Watch,
     /// What is known of the items, for models and criteria that go by it.
     pub catalog: Option<&'a Catalog>,
+    /// What training goes on from: tensors of an earlier one. Federated models and `lookalike-central` do; others begin
+    /// anew.
+    pub start: Option<&'a [Tensor]>,
 }
 
 impl<'a> Fit<'a> {
     /// With nothing known of the items.
     pub fn new(seed: u64, watch: &'a mut dyn Watch) -> Self {
-        Self { seed, watch, catalog: None }
+        Self { seed, watch, catalog: None, start: None }
+    }
+
+    /// The same, going on from what an earlier training with the same settings and catalog gave.
+    #[must_use]
+    pub fn going_on_from(mut self, start: Option<&'a [Tensor]>) -> Self {
+        self.start = start;
+        self
     }
 
     /// The same with what is known of the items; of the catalog's size.

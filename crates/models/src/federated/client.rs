@@ -106,6 +106,11 @@ pub trait ClientModel: Send + Sync + 'static {
     /// If `into` is not as long as the catalog.
     fn score(&self, shared: &Parameters, private: &[f32], history: History<'_>, into: &mut [f32]);
 
+    /// Whether scores are calibrated probabilities, for which thresholds make sense.
+    fn is_calibrated(&self) -> bool {
+        false
+    }
+
     /// Explains an item's score, for models that can; weights add up to the score. In no particular order.
     ///
     /// # Panics

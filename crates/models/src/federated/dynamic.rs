@@ -100,6 +100,10 @@ impl<C: ClientModel> ClientModel for Erased<C> {
         self.0.score(shared, private, history, into);
     }
 
+    fn is_calibrated(&self) -> bool {
+        self.0.is_calibrated()
+    }
+
     fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, item: u32) -> Vec<Reason> {
         self.0.explain(shared, private, history, item)
     }

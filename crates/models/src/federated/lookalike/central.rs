@@ -1,7 +1,7 @@
 //! The same network trained in one place by Adam on batches of people, as a yardstick.
 
 use super::network::{Inputs, Network, PAGES};
-use super::{NetworkConfig, Normalisation, PAPER};
+use super::{Continual, NetworkConfig, Normalisation, PAPER};
 use crate::central::epochs::{EpochStats, run_epochs};
 use crate::central::layout_tensors::{read_tensors, to_tensors};
 use crate::registry::{CentralModel, ModelInfo};
@@ -13,6 +13,8 @@ use sottovoce_neural::{Adam, Arithmetic, NeuralError, SparseRows, Statistics};
 config! {
     /// Settings of look-alike modelling in one place.
     struct CentralConfig {
+        /// With earlier data (--before): how training goes on from it
+        continual: Continual = Continual::Nothing;
         /// Passes over all people
         epochs: usize = 10, in 1..=10_000 => [log];
         /// People per batch
@@ -103,7 +105,10 @@ impl Recommender for Central {
         let rng = Rng::new(fit.seed).stream(MODEL.info.name, 0);
         let network = self.network(train.catalog_size())?;
         let mut parameters = network.layout().zeros::<f32>();
-        network.layout().initialise(&mut parameters, &rng.stream("network", 0)).map_err(failed)?;
+        match fit.start {
+            Some(tensors) => read_tensors(network.layout(), tensors, &mut parameters)?,
+            None => network.layout().initialise(&mut parameters, &rng.stream("network", 0)).map_err(failed)?,
+        }
         let mut gradients = network.layout().zeros::<f32>();
         let mut adam = Adam::new(self.config.learning_rate, parameters.len());
         let CentralConfig { epochs, batch: size, learning_rate, .. } = self.config;
@@ -150,6 +155,10 @@ impl Recommender for Central {
 
     fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
         self.predict(history, into);
+        true
+    }
+
+    fn is_calibrated(&self) -> bool {
         true
     }
 

@@ -157,6 +157,10 @@ impl ClientModel for Client {
         Ok(TrainStats { samples: 1, loss })
     }
 
+    fn is_calibrated(&self) -> bool {
+        true
+    }
+
     /// Calibrated probabilities that the person is interested.
     fn score(&self, shared: &Parameters, _: &[f32], history: History<'_>, into: &mut [f32]) {
         let network = self.server.network(into.len());

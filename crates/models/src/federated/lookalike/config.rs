@@ -1,6 +1,7 @@
 //! Settings of look-alike modelling.
 
 use super::network::{Cell, Normalisation, Shape, Text};
+use super::Continual;
 use crate::config;
 use crate::federated::{MeanAggregation, MeanStrategy};
 
@@ -35,6 +36,8 @@ impl NetworkConfig {
 config! {
     /// Settings of look-alike modelling.
     pub struct LookalikeConfig {
+        /// With earlier data (--before): how training goes on from it
+        pub continual: Continual = Continual::Nothing;
         /// Epochs of a device in a round; each hides another interest
         pub local_epochs: usize = 1, in 1..=1000 => [log device];
         /// Learning rate of the devices; 1 sends the gradient of a single epoch as it is

@@ -35,7 +35,7 @@ pub use central::MODEL as CENTRAL;
 pub use client::{Client, Scratch};
 pub use config::{LookalikeConfig, NetworkConfig};
 pub use network::{Cell, Inputs, Network, Normalisation, PAGES, Pass, Shape, Text, calibrated, uncalibrated};
-pub use replay::{REPLAY_SHARE, replayed};
+pub use replay::{Continual, REPLAY_SHARE, replayed};
 pub use server::Server;
 
 use super::{

@@ -1,7 +1,24 @@
 //! Continual learning: people made up by a trained model, so that it does not forget what it knew.
 
 use super::network::uncalibrated;
+use crate::choices;
 use sottovoce_core::Rng;
+
+choices! {
+    /// What a model that was trained on earlier data does with new data.
+    #[derive(Default)]
+    pub enum Continual {
+        /// There is no earlier data: it is trained on the new data alone.
+        #[default]
+        Nothing => "none",
+        /// It is trained on, with new data only; it forgets.
+        Refine => "refine",
+        /// The same with people whom the earlier model makes up among the new ones, one in four.
+        Replay => "replay",
+        /// The same with real people of the earlier data, as many.
+        Merge => "merge",
+    }
+}
 
 /// Real people for each replayed one.
 pub const REPLAY_SHARE: usize = 4;
