@@ -53,7 +53,8 @@ pub struct Buffers {
     visible_items: Vec<u32>,
     training_items: Vec<u32>,
     scores: Vec<f32>,
-    quantized: Vec<u32>,
+    /// What [`Round::quantize`] wrote.
+    pub quantized: Vec<u32>,
 }
 
 impl Buffers {
@@ -79,16 +80,6 @@ impl Buffers {
     /// Takes the memory of an update back.
     pub fn recycle(&mut self, trained: Trained) {
         self.trained = trained;
-    }
-
-    /// What [`Round::quantize`] wrote.
-    pub fn quantized(&self) -> &[u32] {
-        &self.quantized
-    }
-
-    /// The same, taken out.
-    pub fn take_quantized(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.quantized)
     }
 }
 

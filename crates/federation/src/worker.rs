@@ -187,14 +187,14 @@ impl Worker {
         match privacy.adds_noise() {
             true => {
                 round.client.quantize(&disclosed, randomness, &mut self.buffers);
-                into.add_quantized(self.buffers.quantized());
+                into.add_quantized(&self.buffers.quantized);
             }
             false => into.add(disclosed.update()),
         }
         match round.recorder {
             Some(recorder) if privacy.is_sealed() => recorder.sealed(number, device),
             Some(recorder) => {
-                let seen = as_seen(self.buffers.quantized(), privacy, round.client.shared);
+                let seen = as_seen(&self.buffers.quantized, privacy, round.client.shared);
                 recorder.upload(number, device, seen.update());
             }
             None => {}

@@ -25,7 +25,7 @@ use sottovoce_federation::{
     Schedule, SimulatedDevices, SimulatedFigures, Weighting,
 };
 use sottovoce_models::classifier::{Classifier, ClassifierServer, Criterion, Network, TrainConfig};
-use sottovoce_models::federated::{DynClient, Mean, MeanOver};
+use sottovoce_models::federated::{Mean, MeanOver, erased};
 use sottovoce_models::{ClientModel, Flow, Milestone, ServerModel, criteria};
 use sottovoce_neural::{Arithmetic, NeuralError};
 use sottovoce_protocol::{CriterionRequest, ModelSpec, Policy, TermsDraft};
@@ -176,7 +176,7 @@ impl Run<'_> {
         let ClassifierTraining { task, aggregation, .. } = self.training;
         let clients = &self.data.clients;
         let rng = Rng::new(self.seed).stream("classifier", 0);
-        let client = DynClient::new(self.classifier());
+        let client = erased(self.classifier());
         let shared = ClassifierServer::new(self.network.clone());
         let start = shared.init(self.data.images.len(), &mut rng.stream("shared", 0))?;
         let order = &aggregation.0;
