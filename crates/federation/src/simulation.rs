@@ -82,7 +82,7 @@ impl Simulation {
         match &self.state {
             State::Training(federation) => {
                 let devices = federation.devices();
-                (federation.distributed(), devices.private(), devices.histories())
+                (federation.distributed(), devices.private(), &devices.histories)
             }
             State::Trained(model) => (&model.shared, &model.private, &model.histories),
         }

@@ -109,7 +109,7 @@ impl Worker {
         let after = self.ledger.totals();
         stats.rows = after.rows - before.rows;
         stats.bytes = after.bytes - before.bytes;
-        stats.bytes += stats.sent * into.aggregation().quantized_sum().map_or(0, |sum| sum.token_bytes);
+        stats.bytes += stats.sent * into.aggregation.quantized_sum.as_ref().map_or(0, |sum| sum.token_bytes);
         Ok(stats)
     }
 
@@ -181,7 +181,7 @@ impl Worker {
         randomness: &SimulatedRandomness<'_>,
         into: &mut Aggregate,
     ) {
-        let aggregation = into.aggregation().clone();
+        let aggregation = into.aggregation.clone();
         let Some(privacy) = aggregation.privacy() else { return };
         let number = round.client.terms.round.0;
         match privacy.adds_noise() {

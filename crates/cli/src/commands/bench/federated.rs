@@ -84,12 +84,6 @@ impl ClientModel for Trivial {
 
     fn scratch(&self, _: usize) {}
 
-    fn private_values(&self) -> usize {
-        0
-    }
-
-    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
-
     fn train(
         &self,
         _: TrainInput<'_>,
