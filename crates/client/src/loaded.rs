@@ -272,11 +272,7 @@ fn protect<R: Randomness>(
     let index = round.client_index;
     let index = index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
     let seed = round.randomness.seal_seed("seal");
-    let sealing = Sealing::secure_aggregation(
-        config,
-        (index, seed),
-        round.identity.clone(),
-        std::mem::take(&mut buffers.quantized),
-    );
+    let words = std::mem::take(&mut buffers.quantized);
+    let sealing = Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), words);
     sealing.map(Upload::Sealed).map_err(Declined::terms)
 }

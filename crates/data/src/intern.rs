@@ -19,6 +19,7 @@ pub(crate) struct Interner {
     slots: Vec<u64>,
     last: u32,
     text_bytes: usize,
+    /// How many look-ups had bytes that are not UTF-8.
     pub(crate) latin1: u64,
 }
 

@@ -118,7 +118,7 @@ impl RankedListsBuilder {
         if let Some(pair) = self.lines.windows(2).find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1)) {
             return Err(RankedListsError::Repeated(pair[0].0 as usize, pair[0].1));
         }
-        // Not-a-number last; 0 and -0 are equal.
+        // Not-a-number last; 0 and -0 are equal. The sort is stable: of equal values, the lower item comes first.
         let best_first = |a: f64, b: f64| b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));
         self.lines.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)));
         let mut offsets = vec![0; self.users + 1];

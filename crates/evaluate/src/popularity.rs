@@ -11,6 +11,7 @@ const HEAD_SHARE: (u64, u64) = (4, 5);
 /// training interactions; the item that crosses is in. The rest is the long tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Popularity {
+    /// Training interactions by item.
     pub(crate) counts: Vec<u32>,
     head: Vec<bool>,
     head_size: usize,

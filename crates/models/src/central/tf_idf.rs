@@ -10,6 +10,7 @@ use sottovoce_core::{Facts, math};
 pub(super) struct TfIdf {
     /// Where each item's weights end.
     ends: Vec<usize>,
+    /// The weights of all items, item by item.
     pub(super) values: Vec<f32>,
 }
 

@@ -29,8 +29,8 @@ pub use client::{Client, Prepared, Scratch};
 pub use config::{FcfConfig, FcfNegatives, ServerOptimiser};
 
 use super::{
-    AdamSettings, AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo,
-    RowMeaning, Sgd,
+    AdamSettings, AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo, RowMeaning,
+    Sgd,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;

@@ -24,10 +24,7 @@ pub use client::{Client, Scratch};
 pub use config::FedGmfConfig;
 pub use server::Server;
 
-use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning,
-    Schedule,
-};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning, Schedule};
 use sottovoce_core::Facts;
 use std::sync::Arc;
 

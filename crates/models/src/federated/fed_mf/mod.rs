@@ -25,10 +25,7 @@ mod config;
 pub use client::{Client, Scratch};
 pub use config::FedMfConfig;
 
-use super::{
-    AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo,
-    RowMeaning,
-};
+use super::{AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo, RowMeaning};
 use sottovoce_core::Facts;
 use std::sync::Arc;
 

@@ -32,10 +32,7 @@ pub use config::FedVaeConfig;
 pub use layers::Kind;
 pub use server::Server;
 
-use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning,
-    Schedule,
-};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning, Schedule};
 use sottovoce_core::{Facts, math};
 use std::sync::Arc;
 
