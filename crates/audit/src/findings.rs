@@ -112,7 +112,7 @@ pub(crate) fn evaluate_attacks(
     vectors: &[Vec<f32>],
 ) -> Vec<Finding> {
     let is_in_history = |index| subjects.is_in_history(index);
-    let popularity = |_, _: &[Vec<f32>]| subjects.popularity().to_vec();
+    let popularity = |_, _: &[Vec<f32>]| subjects.popularity.clone();
     let single = |(attack, of): (usize, &Attack)| {
         let scorer = |_, scores: &[Vec<f32>]| scores[attack].clone();
         let test = Test { counts: &|_| true, truth: &is_in_history, attack: &scorer, baseline: &popularity };
@@ -121,7 +121,7 @@ pub(crate) fn evaluate_attacks(
     let mut attacks: Vec<Finding> = view.attacks().iter().enumerate().map(single).collect();
     // The baseline of the combined attack: what all uploads reveal on average, and popularity, which needs no upload.
     let average = average(subjects, &scores);
-    scores.iter_mut().flatten().for_each(|scores| scores.push(subjects.popularity().to_vec()));
+    scores.iter_mut().flatten().for_each(|scores| scores.push(subjects.popularity.clone()));
     let combined = fit(subjects, &scores, &|own| own);
     let baseline = fit(subjects, &scores, &|_| &average).scores(&average);
     let others = |index| !is_own_account(index);
@@ -137,7 +137,7 @@ pub(crate) fn evaluate_attacks(
     let membership = |attack: CandidateScorer<'_>, name, what| {
         let history = |index: usize| subjects.history(index).len();
         let truth = |index| (0..subjects.known_items(index).len()).map(|at| at < history(index)).collect();
-        let baseline = |index, _: &[Vec<f32>]| select(subjects.popularity(), &subjects.known_items(index));
+        let baseline = |index, _: &[Vec<f32>]| select(&subjects.popularity, &subjects.known_items(index));
         Test { counts: &others, truth: &truth, attack, baseline: &baseline }.run(subjects, &scores, name, what)
     };
     let by_uploads = |index, scores: &[Vec<f32>]| select(&combined.scores(scores), &subjects.known_items(index));
@@ -165,7 +165,7 @@ fn average(subjects: &Subjects, scores: &Scores) -> Vec<Vec<f32>> {
     for scores in scores.iter().flatten() {
         sums.iter_mut().zip(scores).for_each(|(sum, scores)| math::add(sum, scores));
     }
-    sums.push(subjects.popularity().to_vec());
+    sums.push(subjects.popularity.clone());
     sums
 }
 
@@ -175,7 +175,7 @@ fn fit<'a>(subjects: &'a Subjects, scores: &'a Scores, select: &dyn Fn(&'a [Vec<
     let accounts = own.filter_map(|(index, scores)| {
         Some(Account { scores: select(scores.as_ref()?), history: subjects.history(index) })
     });
-    Combined::fit(accounts, &mut Rng::new(subjects.seed()).stream("combined", 0))
+    Combined::fit(accounts, &mut Rng::new(subjects.seed).stream("combined", 0))
 }
 
 /// An attack on candidates, some of which `truth` marks, for subjects that count, beside a baseline.
@@ -199,7 +199,7 @@ impl Test<'_> {
             })
         };
         let results: Vec<_> = scores.par_iter().enumerate().filter_map(result).collect();
-        summarise((name, what), &results, subjects.seed())
+        summarise((name, what), &results, subjects.seed)
     }
 }
 

@@ -12,8 +12,8 @@ pub struct Subjects {
     /// Items that they have and that were not trained on, for membership attacks.
     held_out: Vec<Vec<u32>>,
     /// Number of users who have each item, which a server knows or can find out elsewhere.
-    popularity: Vec<f32>,
-    seed: u64,
+    pub(crate) popularity: Vec<f32>,
+    pub(crate) seed: u64,
 }
 
 impl Subjects {
@@ -60,18 +60,9 @@ impl Subjects {
         self.histories[index].iter().chain(&self.held_out[index]).copied().collect()
     }
 
-    /// Number of users who have each item.
-    pub(crate) fn popularity(&self) -> &[f32] {
-        &self.popularity
-    }
-
     /// Size of the catalog.
     pub(crate) fn items(&self) -> usize {
         self.popularity.len()
-    }
-
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// Whether each item is in the history of one.

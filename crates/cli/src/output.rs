@@ -81,16 +81,12 @@ fn styled(text: &str, code: &str) -> String {
 
 /// A report's table for the terminal: as wide as it is, with emphasis only there.
 pub(crate) fn table(table: &Table) -> String {
-    let width = terminal_width();
+    let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(120, |size| usize::from(size.ws_col).max(60));
     if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         table.to_text_styled(width)
     } else {
         table.to_text(width)
     }
-}
-
-fn terminal_width() -> usize {
-    rustix::termios::tcgetwinsize(io::stdout()).map_or(120, |size| usize::from(size.ws_col).max(60))
 }
 
 /// A number with groups of thousands: 1,000,209.

@@ -31,7 +31,7 @@
 //!
 //! // What a device does with it.
 //! let mut model = LoadedModel::load(&spec, None)?;
-//! let parameters = model.model().init(20, &mut Rng::new(1))?;
+//! let parameters = model.model().server().init(20, &mut Rng::new(1))?;
 //! let shared = Arc::new(SharedModel { federation: FederationId(0), version: ModelVersion(0), parameters });
 //! let (secret, mut ledger) = (Secret::new([7; 32]), Ledger::totals_only());
 //! let outcome = model.run_round(

@@ -114,7 +114,7 @@ impl LoadedModel {
     /// # Errors
     /// If the catalog is empty or too large for the wire format.
     pub fn layout(&self, items: usize) -> Result<Layout, ModelError> {
-        self.model.layout(items)
+        self.model.server().layout(items)
     }
 
     /// Scores all items; higher is better.
@@ -258,7 +258,7 @@ fn protect<R: Randomness>(
         codec::encode_update(disclosed, &mut bytes);
         return Ok(Upload::Message(bytes.into()));
     };
-    let words = buffers.quantized();
+    let words = &buffers.quantized;
     if privacy.encryption().is_some() {
         let key = round.key.ok_or_else(|| Declined::terms(SealingError::NoKey))?;
         let mut generator = SecureRng::new(round.randomness.seal_seed("lock"));
@@ -272,6 +272,7 @@ fn protect<R: Randomness>(
     let index = round.client_index;
     let index = index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
     let seed = round.randomness.seal_seed("seal");
-    let sealing = Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), buffers.take_quantized());
+    let words = std::mem::take(&mut buffers.quantized);
+    let sealing = Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), words);
     sealing.map(Upload::Sealed).map_err(Declined::terms)
 }

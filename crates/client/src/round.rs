@@ -54,7 +54,8 @@ pub struct Buffers {
     training_items: Vec<u32>,
     pages: Vec<u32>,
     scores: Vec<f32>,
-    quantized: Vec<u32>,
+    /// What [`Round::quantize`] wrote.
+    pub quantized: Vec<u32>,
 }
 
 impl Buffers {
@@ -81,16 +82,6 @@ impl Buffers {
     /// Takes the memory of an update back.
     pub fn recycle(&mut self, trained: Trained) {
         self.trained = trained;
-    }
-
-    /// What [`Round::quantize`] wrote.
-    pub fn quantized(&self) -> &[u32] {
-        &self.quantized
-    }
-
-    /// The same, taken out.
-    pub fn take_quantized(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.quantized)
     }
 }
 

@@ -58,7 +58,7 @@ fn steps(
     let model = load(terms);
     let client = model.client(None);
     let root = streams::root(3, "test");
-    let shared = shared.unwrap_or_else(|| model.init(ITEMS, &mut Rng::new(1)).unwrap());
+    let shared = shared.unwrap_or_else(|| model.server().init(ITEMS, &mut Rng::new(1)).unwrap());
     let layout = shared.layout();
     let config = PrivacyConfig::read(&terms.privacy).unwrap();
     let privacy = PrivacyMechanism::new(&config, &layout, terms.cohort_size).unwrap();
@@ -132,7 +132,7 @@ fn discloses_nothing_with_pi_0_and_trains_the_private_model() {
 #[test]
 fn declines_when_training_diverges() {
     let terms = terms(fpl(), &[], &PrivacyConfig::default());
-    let mut shared = load(&terms).init(ITEMS, &mut Rng::new(1)).unwrap();
+    let mut shared = load(&terms).server().init(ITEMS, &mut Rng::new(1)).unwrap();
     shared.tables_mut()[0].values_mut().fill(f32::MAX);
     for pi in [1.0, 0.5] {
         let policy = Policy::new(pi).unwrap();
@@ -215,7 +215,7 @@ fn run(
     (policy, secret): (&Policy, &Secret),
     private: (Option<&[f32]>, Option<&[f32]>),
 ) -> Result<Outcome, Declined> {
-    let parameters = model.model().init(ITEMS, &mut Rng::new(1)).unwrap();
+    let parameters = model.model().server().init(ITEMS, &mut Rng::new(1)).unwrap();
     let shared = SharedModel { federation: FederationId(0), version: ModelVersion(0), parameters };
     let round = DeviceRound {
         terms,
@@ -281,7 +281,7 @@ fn rejects_histories_and_models_that_do_not_fit() {
         let error = run(&mut model, &terms, history, (&policy, &secret), (None, None)).err().unwrap();
         assert!(matches!(error, Declined::Training(ClientError::History { items: ITEMS })), "{error}");
     }
-    let shared = model.model().init(ITEMS, &mut Rng::new(1)).unwrap();
+    let shared = model.model().server().init(ITEMS, &mut Rng::new(1)).unwrap();
     let other = LoadedModel::load(&spec("fcf", &[]), None).unwrap();
     let mut scores = [0.0; ITEMS];
     assert!(matches!(other.score(&shared, &[0.0; 20], &[], &mut scores), Err(ClientError::Shared(_))));

@@ -210,7 +210,7 @@ impl DatasetBuilder {
 
     /// The interactions in canonical order, and the report.
     pub(crate) fn finish(mut self) -> (Interactions, LoadReport) {
-        self.report.latin1 += self.users.latin1() + self.items.latin1() + self.categories.latin1();
+        self.report.latin1 += self.users.latin1 + self.items.latin1 + self.categories.latin1;
         let remark = crate::time_unit::to_seconds(&mut self.time, self.unit);
         self.report.remarks.extend(remark);
         let users = renumber(&self.users.into_names(), &mut self.user).0;

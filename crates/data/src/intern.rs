@@ -19,7 +19,8 @@ pub(crate) struct Interner {
     slots: Vec<u64>,
     last: u32,
     text_bytes: usize,
-    latin1: u64,
+    /// How many look-ups had bytes that are not UTF-8.
+    pub(crate) latin1: u64,
 }
 
 impl Default for Interner {
@@ -108,11 +109,6 @@ impl Interner {
     /// How many ids there are.
     pub(crate) fn len(&self) -> usize {
         self.names.len()
-    }
-
-    /// How many look-ups had bytes that are not UTF-8.
-    pub(crate) fn latin1(&self) -> u64 {
-        self.latin1
     }
 
     /// The ids in order of first appearance.

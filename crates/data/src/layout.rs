@@ -86,6 +86,8 @@ impl Layout {
     fn by_position(preview: &Preview, delimiter: Delimiter, file: &str) -> Result<Layout> {
         let rows = preview.rows(delimiter);
         let width = rows.first().map_or(0, Vec::len);
+        // Seconds since 1970 later than 1973, or a date: not a rating.
+        let is_moment = |text: &str| number::time(text.as_bytes()).is_some_and(|time| time >= 100_000_000);
         let (rating, time) = match width {
             2 => (None, None),
             3 if all(&rows, 2, is_moment) => (None, Some(2)),
@@ -101,11 +103,6 @@ impl Layout {
         };
         Ok(Layout::plain(delimiter, width, rating, time))
     }
-}
-
-/// Seconds since 1970 later than 1973, or a date: not a rating.
-fn is_moment(text: &str) -> bool {
-    number::time(text.as_bytes()).is_some_and(|time| time >= 100_000_000)
 }
 
 /// Whether a test holds for a column in all rows that have it, of which there is one at least.

@@ -154,7 +154,9 @@ impl State {
             membership: read_membership(from)?,
             secret: Secret::new(from.array("secret")?),
             disclosure_secret: Secret::new([0; 32]),
-            seeds: read_seeds(from)?,
+            seeds: from
+                .optional("seeds", |from| Ok((from.number("seed")?, from.number("user")?)))?
+                .map_or(Seeds::Own, |(seed, user)| Seeds::Simulated { seed, user }),
             federation: from.optional("federation", |from| Ok(FederationId(from.number("federation")?)))?,
             policy: read_policy(from)?,
             hidden: names(from, "hidden items")?,
@@ -259,11 +261,6 @@ fn write_seeds(seeds: &Seeds, out: &mut Writer) {
         out.number(seed);
         out.number(user);
     });
-}
-
-fn read_seeds(from: &mut Reader<'_>) -> Read<Seeds> {
-    let pair = from.optional("seeds", |from| Ok((from.number("seed")?, from.number("user")?)))?;
-    Ok(pair.map_or(Seeds::Own, |(seed, user)| Seeds::Simulated { seed, user }))
 }
 
 fn write_policy(policy: &Policy, out: &mut Writer) {

@@ -91,7 +91,7 @@ impl RecommendationCounts {
         categories: &Categories,
     ) -> BTreeMap<String, Option<f64>> {
         let catalog = shares(&vec![1; self.recommended.len()], categories);
-        let chosen = shares(popularity.counts(), categories);
+        let chosen = shares(&popularity.counts, categories);
         let recommended = shares(&self.recommended, categories);
         let disparity = |category: usize| {
             let before = chosen[category] / catalog[category];

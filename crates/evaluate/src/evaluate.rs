@@ -52,7 +52,11 @@ where
     let mut evaluation = compute_metrics(input, &cutoffs, lists);
     evaluation.candidates = Some(protocol.candidates);
     if protocol.candidates == Candidates::AllUnrated {
-        add_auc(&mut evaluation, &aucs);
+        // Of users with test items.
+        let evaluated: Vec<f64> = evaluation.per_user.users.iter().map(|&user| aucs[user as usize]).collect();
+        let auc = mean(evaluated.iter().copied());
+        evaluation.at.values_mut().for_each(|metrics| metrics.auc = auc);
+        evaluation.per_user.auc = Some(evaluated);
     }
     Ok(evaluation)
 }
@@ -70,12 +74,4 @@ pub fn evaluate_lists(
     expect_same("the set of lists", "users", lists.users(), input.users())?;
     expect_same("the set of lists", "items", lists.catalog_size(), input.items())?;
     Ok(compute_metrics(input, &ascending(cutoffs)?, lists.clone()))
-}
-
-/// Adds the AUC of users with test items, and their mean.
-fn add_auc(evaluation: &mut Evaluation, aucs: &[f64]) {
-    let evaluated: Vec<f64> = evaluation.per_user.users.iter().map(|&user| aucs[user as usize]).collect();
-    let auc = mean(evaluated.iter().copied());
-    evaluation.at.values_mut().for_each(|metrics| metrics.auc = auc);
-    evaluation.per_user.auc = Some(evaluated);
 }

@@ -1,6 +1,5 @@
 //! Ranked lists of items, one a user: a model's, or read from anybody's file.
 
-use std::cmp::Ordering;
 use thiserror::Error;
 
 /// Everyone's recommendations, best first; a list may be short or empty.
@@ -115,9 +114,13 @@ impl RankedListsBuilder {
     /// # Errors
     /// If a list has an item twice.
     pub fn finish(mut self) -> Result<RankedLists, RankedListsError> {
-        self.refuse_repeats()?;
-        self.lines
-            .sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)).then_with(|| a.1.cmp(&b.1)));
+        self.lines.sort_unstable_by_key(|&(user, item, _)| (user, item));
+        if let Some(pair) = self.lines.windows(2).find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1)) {
+            return Err(RankedListsError::Repeated(pair[0].0 as usize, pair[0].1));
+        }
+        // Not-a-number last; 0 and -0 are equal. The sort is stable: of equal values, the lower item comes first.
+        let best_first = |a: f64, b: f64| b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));
+        self.lines.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| best_first(a.2, b.2)));
         let mut offsets = vec![0; self.users + 1];
         for &(user, _, _) in &self.lines {
             offsets[user as usize + 1] += 1;
@@ -128,17 +131,6 @@ impl RankedListsBuilder {
         let items = self.lines.iter().map(|line| line.1).collect();
         Ok(RankedLists { offsets, items, catalog_size: self.catalog_size })
     }
-
-    fn refuse_repeats(&mut self) -> Result<(), RankedListsError> {
-        self.lines.sort_unstable_by_key(|&(user, item, _)| (user, item));
-        let twice = self.lines.windows(2).find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
-        twice.map_or(Ok(()), |pair| Err(RankedListsError::Repeated(pair[0].0 as usize, pair[0].1)))
-    }
-}
-
-/// Higher first, not-a-number last; 0 and -0 are equal.
-fn best_first(a: f64, b: f64) -> Ordering {
-    b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ const HEAD_SHARE: (u64, u64) = (4, 5);
 /// training interactions; the item that crosses is in. The rest is the long tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Popularity {
-    counts: Vec<u32>,
+    /// Training interactions by item.
+    pub(crate) counts: Vec<u32>,
     head: Vec<bool>,
     head_size: usize,
 }
@@ -31,11 +32,6 @@ impl Popularity {
             head_size += 1;
         }
         Self { counts, head, head_size }
-    }
-
-    /// Training interactions by item.
-    pub(crate) fn counts(&self) -> &[u32] {
-        &self.counts
     }
 
     /// Whether an item is in the short head.

@@ -41,7 +41,7 @@ pub enum Every {
 }
 
 impl Every {
-    fn due(self, milestone: &Milestone) -> bool {
+    pub(crate) fn due(self, milestone: &Milestone) -> bool {
         match self {
             _ if milestone.last => true,
             Every::Epochs(epochs) => milestone.epoch_over && (milestone.epochs as u64).is_multiple_of(epochs),
@@ -98,8 +98,9 @@ pub struct Found {
 pub struct Store {
     path: PathBuf,
     identity: Identity,
-    every: Every,
-    found: Option<Found>,
+    pub(crate) every: Every,
+    /// The checkpoint that training resumes from.
+    pub found: Option<Found>,
     _lock: File,
 }
 
@@ -126,22 +127,9 @@ impl Store {
         Ok(Self { path, identity, every, found, _lock: lock })
     }
 
-    /// The checkpoint that training resumes from.
-    pub fn found(&self) -> Option<&Found> {
-        self.found.as_ref()
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    pub(crate) fn take(&mut self) -> Option<Found> {
-        self.found.take()
-    }
-
-    pub(crate) fn due(&self, milestone: &Milestone) -> bool {
-        self.every.due(milestone)
     }
 
     /// Replaces the checkpoint; the old one stays if that fails.
@@ -273,17 +261,17 @@ mod tests {
     fn the_newest_checkpoint_is_restored() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path(), Begin::Resume).unwrap();
-        assert!(store.found().is_none());
+        assert!(store.found.is_none());
         save(&store, b"first").unwrap();
         save(&store, &[7; 100_000]).unwrap();
         assert!(message(open(folder.path(), Begin::Resume)).contains("another process"));
         drop(store);
-        let mut found = open(folder.path(), Begin::MustResume).unwrap().take().unwrap();
+        let mut found = open(folder.path(), Begin::MustResume).unwrap().found.take().unwrap();
         assert_eq!((found.epochs, found.rounds, &found.watch[..]), (3, 12, &b"watched"[..]));
         let mut state = Vec::new();
         found.model.read_to_end(&mut state).unwrap();
         assert_eq!(state, [7; 100_000]);
-        assert!(open(folder.path(), Begin::Fresh).unwrap().found().is_none());
+        assert!(open(folder.path(), Begin::Fresh).unwrap().found.is_none());
         let nothing = tempfile::tempdir().unwrap();
         assert!(message(open(nothing.path(), Begin::MustResume)).starts_with("there is no checkpoint"));
     }
@@ -327,7 +315,7 @@ mod tests {
         fs::write(&path, &newer).unwrap();
         assert!(message(open(folder.path(), Begin::Resume)).contains("has format 9"));
         fs::write(&path, &whole).unwrap();
-        assert!(open(folder.path(), Begin::Resume).unwrap().found().is_some());
+        assert!(open(folder.path(), Begin::Resume).unwrap().found.is_some());
     }
 
     #[test]

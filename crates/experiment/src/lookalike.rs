@@ -6,7 +6,9 @@ use crate::people::{HiddenPart, Part, People, PeopleError, joined};
 use crate::training::Context;
 use serde::Serialize;
 use sottovoce_core::{Histories, PageTable, Rng};
-use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, HiddenInterestMetrics, HiddenInterests, Protocol};
+use sottovoce_evaluate::{
+    EvaluateError, Evaluation, EvaluationInput, HiddenInterestMetrics, HiddenInterests, Protocol,
+};
 use sottovoce_federation::registry;
 use sottovoce_models::federated::lookalike::{Continual, NetworkConfig, REPLAY_SHARE, Text, replayed};
 use sottovoce_models::registry::Model;
@@ -129,9 +131,7 @@ pub fn train(
             let pages = earlier.pages(text, dim)?;
             let old = earlier.all_interests(Part::Train, &pages)?;
             let asked = earlier.one_hidden(part, &pages)?;
-            question = asked
-                .mixed(question.shown.users() / REPLAY_SHARE, &question)
-                .map_err(PeopleError::from)?;
+            question = asked.mixed(question.shown.users() / REPLAY_SHARE, &question).map_err(PeopleError::from)?;
             if how != Continual::Nothing {
                 let (model, ..) = fit(plan, &old, None, &mut |_, _| Flow::Continue, Context::default())?;
                 train = with_old(how, (train, &old), model.as_ref(), plan.seed)?;

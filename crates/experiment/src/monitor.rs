@@ -59,7 +59,7 @@ impl Watch for Monitor<'_> {
     }
 
     fn due(&mut self, milestone: &Milestone) -> bool {
-        self.store.as_ref().is_some_and(|store| store.due(milestone))
+        self.store.as_ref().is_some_and(|store| store.every.due(milestone))
     }
 
     fn keep(
@@ -74,7 +74,7 @@ impl Watch for Monitor<'_> {
     fn resume(&mut self) -> Result<Option<Box<dyn Read>>, ModelError> {
         let Some(store) = &mut self.store else { return Ok(None) };
         let path = store.path().to_owned();
-        let Some(Found { watch, model, .. }) = store.take() else { return Ok(None) };
+        let Some(Found { watch, model, .. }) = store.found.take() else { return Ok(None) };
         self.restore(&watch).map_err(|reason| checkpoint_error(&FolderError::io(&path, reason)))?;
         Ok(Some(model))
     }

@@ -28,7 +28,9 @@ pub enum PeopleError {
     #[error("{0}: nobody of {1} people has two interests or more, one of which could be hidden")]
     Nobody(String, usize),
     /// Nobody is left to be evaluated.
-    #[error("{0}: no test part is left of {1} people with two interests: too few, or all with interests that nobody else has")]
+    #[error(
+        "{0}: no test part is left of {1} people with two interests: too few, or all with interests that nobody else has"
+    )]
     NoTest(String, usize),
     /// Titles or entities cannot be encoded.
     #[error("encoding {0}: {1}")]
@@ -98,8 +100,7 @@ impl People {
         let clicks = source.read(&rules)?;
         let taxonomy = rules.taxonomy().clone();
         let all = taxonomy.categories();
-        let categories: Vec<u32> =
-            (0..all.len() as u32).filter(|&category| !rules.is_sensitive(category)).collect();
+        let categories: Vec<u32> = (0..all.len() as u32).filter(|&category| !rules.is_sensitive(category)).collect();
         let mut row_of = vec![None; all.len()];
         (0..).zip(&categories).for_each(|(row, &category)| row_of[category as usize] = Some(row));
         let named = |of: &dyn Fn(u32) -> String| categories.iter().map(|&category| of(category)).collect::<Vec<_>>();
@@ -147,7 +148,10 @@ impl People {
         let mut parts =
             [order[..train].to_vec(), order[train..train + validation].to_vec(), order[train + validation..].to_vec()];
         let mut known = vec![false; self.catalog.len()];
-        parts[0].iter().flat_map(|&person| &self.interests[person as usize]).for_each(|&row| known[row as usize] = true);
+        parts[0]
+            .iter()
+            .flat_map(|&person| &self.interests[person as usize])
+            .for_each(|&row| known[row as usize] = true);
         for part in &mut parts[1..] {
             let before = part.len();
             part.retain(|&person| self.interests[person as usize].iter().all(|&row| known[row as usize]));
@@ -175,7 +179,8 @@ impl People {
 
     /// Mean number of interests of the people who have two or more.
     pub fn mean_interests(&self) -> f64 {
-        let all: Vec<usize> = self.parts.iter().flatten().map(|&person| self.interests[person as usize].len()).collect();
+        let all: Vec<usize> =
+            self.parts.iter().flatten().map(|&person| self.interests[person as usize].len()).collect();
         all.iter().sum::<usize>() as f64 / all.len().max(1) as f64
     }
 

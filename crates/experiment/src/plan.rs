@@ -229,11 +229,6 @@ impl RowPlan {
         points * self.selection.seeds + self.seeds.len()
     }
 
-    /// Whether anything is tuned on the validation part.
-    pub fn is_tuned(&self) -> bool {
-        self.spec.tuning != Tuning::None
-    }
-
     /// The seed of a search: the same for the same search, whatever else is in the file.
     pub(crate) fn search_seed(&self) -> u64 {
         let meaning = (&*self.data, self.spec.learner.name(), &self.spec.fixed, self.seeds[0]);

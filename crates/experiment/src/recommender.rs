@@ -87,6 +87,7 @@ impl Prepared {
             ("validation", self.with_validation.validation.as_ref()),
             ("test", Some(&self.with_validation.test)),
         ];
+        let relevant = data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
         let card = report::DataCard {
             name: data.label.clone(),
             source: if data.label == about.name { about.format.about().to_owned() } else { about.name.clone() },
@@ -96,7 +97,7 @@ impl Prepared {
             span: about.first_time.zip(about.last_time),
             fingerprint: about.fingerprint.clone(),
             filters: self.cleaned.messages(),
-            split: split_in_words(data),
+            split: format!("{}, validation {}{relevant}", data.split, data.validation),
             parts: sizes
                 .into_iter()
                 .filter_map(|(name, part)| Some((name.to_owned(), part?.interactions() as u64)))
@@ -195,11 +196,6 @@ impl Trials for Recommenders {
 
 fn not_a_recommender() -> TrialError {
     TrialError::Broken("not a recommender's trial".to_owned())
-}
-
-fn split_in_words(data: &InteractionData) -> String {
-    let relevant = data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
-    format!("{}, validation {}{relevant}", data.split, data.validation)
 }
 
 /// Attacks the uploads of a federated trial that counts, if the audit knows attacks on its model.

@@ -83,7 +83,7 @@ fn resumed_trainings_give_the_same_model_curve_and_counts() {
             killed_after(&plan, &data, &mut open(folder.path(), every), epochs);
         }
         let mut store = open(folder.path(), every);
-        assert!(store.found().unwrap().epochs >= 5, "{name} {every}");
+        assert!(store.found.as_ref().unwrap().epochs >= 5, "{name} {every}");
         let context = Context { store: Some(&mut store), ..Context::default() };
         let mut on_epoch = |_: usize, _: usize| Flow::Continue;
         let resumed = train(&plan, &data.parts.train, &mut on_epoch, context).unwrap();

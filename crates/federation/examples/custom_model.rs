@@ -20,8 +20,8 @@ use sottovoce_device::{
 use sottovoce_evaluate::{EvaluationInput, Protocol, evaluate};
 use sottovoce_federation::registry;
 use sottovoce_models::federated::{
-    AggregationSpec, ClientModel, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule, ServerModel, Sum, TensorSlice, TrainInput, TrainResult, TrainStats, item_rows, register,
+    AggregationSpec, ClientModel, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning, ServerModel,
+    Sum, TensorSlice, TrainInput, TrainResult, TrainStats, item_rows, register,
 };
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, Quiet, TensorData, config};
@@ -61,10 +61,6 @@ impl FederatedModel for PopularityRerank {
 
     fn server(_: &RerankConfig, _: &Arc<Facts>) -> Counts {
         Counts
-    }
-
-    fn schedule(_: &RerankConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        Schedule::in_turn(cohort.unwrap_or(Cohort::All), population)
     }
 
     fn aggregation(_: &RerankConfig, _: usize) -> AggregationSpec {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     tables: Vec<RowSums>,
-    aggregation: Aggregation,
+    pub(crate) aggregation: Aggregation,
     /// By table, where the robust keeps rows until all are there.
     buffered_rows: Vec<BufferedRows>,
     /// Where whole updates are buffered until the round is complete.
@@ -67,22 +67,17 @@ impl Aggregate {
             ..RowSums::default()
         };
         let tables = layout.shapes();
-        let buffered = if aggregation.robust().buffers_rows() { tables.len() } else { 0 };
-        let weighed = aggregation.weighting().values() > 0 && !aggregation.buffers_updates();
+        let buffered = if aggregation.robust.buffers_rows() { tables.len() } else { 0 };
+        let weighed = aggregation.weighting.values() > 0 && !aggregation.buffers_updates();
         Self {
             tables: tables.iter().map(sums).collect(),
             aggregation: aggregation.clone(),
             buffered_rows: vec![BufferedRows::default(); buffered],
             buffered_updates: BufferedUpdates::default(),
-            criteria_sums: weighed.then(|| Box::new(CriteriaSums::new(layout, aggregation.weighting()))),
-            quantized: aggregation.quantized_sum().map(|protected| Box::new(QuantizedSum::new(protected))),
+            criteria_sums: weighed.then(|| Box::new(CriteriaSums::new(layout, &aggregation.weighting))),
+            quantized: aggregation.quantized_sum.as_ref().map(|protected| Box::new(QuantizedSum::new(protected))),
             updates: 0,
         }
-    }
-
-    /// How updates are aggregated.
-    pub(crate) fn aggregation(&self) -> &Aggregation {
-        &self.aggregation
     }
 
     /// The tables, in layout order.
@@ -121,10 +116,10 @@ impl Aggregate {
         if self.aggregation.buffers_updates() {
             return self.buffered_updates.add(update, &self.aggregation);
         }
-        if self.aggregation.robust().buffers_rows() {
+        if self.aggregation.robust.buffers_rows() {
             return self.buffered_rows.iter_mut().zip(update.tables()).for_each(|(buffered, rows)| buffered.add(rows));
         }
-        let robust = self.aggregation.robust();
+        let robust = self.aggregation.robust;
         let whole = match robust {
             RobustAggregator::ClipUpdate(norm) => {
                 clipping(update.tables().iter().flat_map(Rows::values), norm).unwrap_or(1.0)
@@ -151,8 +146,8 @@ impl Aggregate {
 
     /// Takes up how updates are protected now, before the first of a round: only the clip moves from round to round.
     pub(crate) fn renew(&mut self, aggregation: &Aggregation) {
-        let (Some(words), Some(how)) = (&mut self.quantized, aggregation.quantized_sum()) else { return };
-        if !self.aggregation.quantized_sum().is_some_and(|current| Arc::ptr_eq(current, how)) {
+        let (Some(words), Some(how)) = (&mut self.quantized, aggregation.quantized_sum.as_ref()) else { return };
+        if !self.aggregation.quantized_sum.as_ref().is_some_and(|current| Arc::ptr_eq(current, how)) {
             words.renew(how);
             self.aggregation = aggregation.clone();
         }
@@ -180,7 +175,7 @@ impl Aggregate {
     }
 
     fn finish_rows(&mut self) {
-        let robust = self.aggregation.robust();
+        let robust = self.aggregation.robust;
         for (sums, buffered) in self.tables.iter_mut().zip(&mut self.buffered_rows) {
             let cols = sums.cols;
             buffered.sums(robust, cols, |row, updates, values| {

@@ -7,7 +7,7 @@ pub(crate) struct RoundAnnouncement {
     draft: TermsDraft,
     /// The draft, checked once: what changes from round to round needs no check. Out while a round goes on.
     checked: Option<RoundTerms>,
-    round: RoundId,
+    pub(crate) round: RoundId,
     cohort: u32,
     /// The terms frozen last, as encoded; empty if their length must be found anew.
     encoded: Vec<u8>,
@@ -23,11 +23,6 @@ impl RoundAnnouncement {
         self.draft.privacy = privacy;
         self.checked = None;
         self.encoded.clear();
-    }
-
-    /// The round that is next.
-    pub(crate) fn round(&self) -> RoundId {
-        self.round
     }
 
     /// Goes on with another round than the first.
@@ -63,11 +58,5 @@ impl RoundAnnouncement {
     /// Gives the terms back while their round goes on.
     pub(crate) fn put_back(&mut self, terms: RoundTerms) {
         self.checked = Some(terms);
-    }
-
-    /// After the round: the next one's.
-    pub(crate) fn thaw(&mut self, terms: RoundTerms) {
-        self.put_back(terms);
-        self.round.0 += 1;
     }
 }

@@ -91,7 +91,8 @@ impl FederationBuilder {
             Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
         let schedule = model.schedule(config.cohort(), &population);
         let root = streams::root(self.seed, entry.info.name);
-        let start = model.init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
+        let start =
+            model.server().init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
         let mut criteria = config.aggregation.requests()?;
         let weighted: Vec<String> = criteria.iter().map(|request| request.name.clone()).collect();
         criteria.extend(self.criteria.iter().filter(|request| !weighted.contains(&request.name)).cloned());

@@ -43,7 +43,7 @@ impl Federation {
         self.partial_epoch.rounds = partial_epoch;
         self.partial_epoch.report = EpochReport::restore(from)?;
         self.coordinator.restore(from)?;
-        self.row_updates.tables_mut().iter_mut().try_for_each(|counts| take_u64s(from, counts))?;
+        self.row_updates.tables.iter_mut().try_for_each(|counts| take_u64s(from, counts))?;
         self.devices.restore(from)
     }
 }

@@ -155,7 +155,7 @@ impl Coordinator {
 
     /// The round that is next, or under way.
     pub fn round(&self) -> RoundId {
-        self.announcement.round()
+        self.announcement.round
     }
 
     /// The rules for asking and for the end of a round.
@@ -218,11 +218,6 @@ impl Coordinator {
             Some(reachable) => self.selector.draw_reachable(ask, rng, reachable),
             None => SelectedCohort { cohort: self.selector.draw(ask, rng), unavailable: 0 },
         }
-    }
-
-    /// The devices that may be asked.
-    pub(crate) fn population(&self) -> &[u32] {
-        self.selector.population()
     }
 
     /// The terms of the next round for so many devices.
@@ -342,10 +337,10 @@ impl Coordinator {
     /// # Errors
     /// As [`resume`](Self::resume).
     pub fn go_back(&mut self, number: ModelVersion, parameters: Parameters, memory: &mut dyn Read) -> io::Result<()> {
-        let accountant = self.privacy_engine.as_ref().and_then(PrivacyEngine::accountant).cloned();
+        let accountant = self.privacy_engine.as_ref().and_then(|privacy_engine| privacy_engine.accountant.clone());
         let resumed = self.resume(number, parameters, memory);
         if let Some(privacy_engine) = &mut self.privacy_engine {
-            privacy_engine.keep_accounts(accountant);
+            privacy_engine.accountant = accountant;
         }
         resumed?;
         self.distribution.forget_past();

@@ -92,7 +92,7 @@ pub enum Delivery {
 /// Many simulated devices, trained on all cores.
 pub struct SimulatedDevices {
     client: DynClient,
-    histories: HistorySource,
+    pub(crate) histories: HistorySource,
     /// Private models, one device after the other.
     private: Vec<f32>,
     /// Private models trained only on disclosed items, in the same order; empty where nobody withholds any.
@@ -103,7 +103,7 @@ pub struct SimulatedDevices {
     behaviour: DeviceBehaviour,
     versions: DeviceVersions,
     figures: SimulatedFigures,
-    recorder: Option<Arc<dyn Recorder>>,
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pool: WorkerPool,
     /// The run's root.
     root: Rng,
@@ -183,11 +183,6 @@ impl SimulatedDevices {
         &self.private
     }
 
-    /// Everyone's history.
-    pub fn histories(&self) -> &HistorySource {
-        &self.histories
-    }
-
     /// Histories and private models, when training is over.
     pub fn into_parts(self) -> (HistorySource, Vec<f32>) {
         (self.histories, self.private)
@@ -196,11 +191,6 @@ impl SimulatedDevices {
     /// Who can be reached when; `None` if everybody can at this time.
     pub(crate) fn reachability(&self) -> Option<&DeviceBehaviour> {
         (!self.behaviour.always_reachable()).then_some(&self.behaviour)
-    }
-
-    /// Who is shown what the server sees.
-    pub(crate) fn recorder(&self) -> Option<&dyn Recorder> {
-        self.recorder.as_deref()
     }
 
     /// Asks a cohort to train under these terms and adds what it discloses in time `into` an empty aggregate.
@@ -224,7 +214,7 @@ impl SimulatedDevices {
         }
         let timeline = self.behaviour.simulate(cohort, call.wanted, &call.rules, call.now, rng);
         let seconds = timeline.seconds;
-        let aggregation = into.aggregation().clone();
+        let aggregation = into.aggregation.clone();
         let (items, prepared) = (self.histories.catalog_size(), self.client.prepare(shared));
         let round = SimulatedRound {
             client: Round::new((terms, aggregation.privacy()), &self.client, (shared, &prepared), items),

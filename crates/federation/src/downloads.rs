@@ -44,7 +44,7 @@ const WINDOW: usize = 1024;
 pub(crate) struct ModelDistribution {
     how: Downloads,
     /// What a device holds that has the current version; `None` where that is the shared model itself.
-    held: Option<SharedModel>,
+    pub(crate) held: Option<SharedModel>,
     /// By table and row: the version that gave the row its present values.
     since: Vec<Vec<u64>>,
     /// Of the latest versions, the current one last.
@@ -74,11 +74,6 @@ impl ModelDistribution {
     pub(crate) fn plain() -> Self {
         let (how, since, checksums) = Default::default();
         Self { how, held: None, since, checksums, row: Vec::new() }
-    }
-
-    /// The model as devices hold it, when training is over.
-    pub(crate) fn into_held(self, shared: SharedModel) -> SharedModel {
-        self.held.unwrap_or(shared)
     }
 
     /// What devices hold that have the current version.

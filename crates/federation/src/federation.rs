@@ -101,7 +101,7 @@ impl Federation {
     /// The devices, and the shared model as they hold it, when training is over.
     pub fn into_parts(self) -> (SimulatedDevices, Parameters) {
         let Coordinator { distribution, shared, .. } = self.coordinator;
-        (self.devices, distribution.into_held(shared).parameters)
+        (self.devices, distribution.held.unwrap_or(shared).parameters)
     }
 
     /// One round; returns who took part and the bytes sent to them.
@@ -119,7 +119,8 @@ impl Federation {
         let call = RoundCall { cohort: server.selector.drawn(), wanted, rules: server.rules, now };
         let offer = Offer::new(&server.distribution, &server.shared, &server.layout);
         let participation = devices.run(&terms, &call, &offer, &rng, aggregate);
-        server.announcement.thaw(terms);
+        server.announcement.put_back(terms);
+        server.announcement.round.0 += 1;
         let mut participation = participation?;
         participation.unavailable = selected.unavailable;
         participation.seconds += selected.waited;
@@ -130,7 +131,7 @@ impl Federation {
         }
         let changed = server.apply(round, aggregate);
         self.row_updates.add(aggregate);
-        if let Some(recorder) = devices.recorder() {
+        if let Some(recorder) = &devices.recorder {
             recorder.sum(round.0, aggregate);
         }
         aggregate.clear();

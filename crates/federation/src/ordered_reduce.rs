@@ -96,7 +96,7 @@ impl ReduceState<'_> {
 mod tests {
     use super::*;
     use sottovoce_client::Buffers;
-    use sottovoce_models::federated::{DynClient, Negatives, fpl};
+    use sottovoce_models::federated::{Negatives, erased, fpl};
     use sottovoce_protocol::{Keyed, Layout, Policy, Shape};
 
     fn layout() -> Layout {
@@ -108,7 +108,7 @@ mod tests {
         let (factors, negatives) = (1, Negatives::Papers);
         let client =
             fpl::Client { factors, triples: 1, learning_rate: 0.1, regularisation, init_deviation: 0.1, negatives };
-        let buffers = Buffers::new(&DynClient::new(client), 3, &layout());
+        let buffers = Buffers::new(&erased(client), 3, &layout());
         Worker::new(buffers, Policy::new(1.0).unwrap(), &layout())
     }
 

@@ -6,7 +6,7 @@ use sottovoce_protocol::Layout;
 /// How often each row of the shared model was sent, over all rounds: the papers' item-update frequency.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowUpdates {
-    tables: Vec<Vec<u64>>,
+    pub(crate) tables: Vec<Vec<u64>>,
 }
 
 impl RowUpdates {
@@ -18,10 +18,6 @@ impl RowUpdates {
     /// Updates that had each row, by table and row.
     pub fn tables(&self) -> &[Vec<u64>] {
         &self.tables
-    }
-
-    pub(crate) fn tables_mut(&mut self) -> &mut [Vec<u64>] {
-        &mut self.tables
     }
 
     /// Counts the rows of a round.

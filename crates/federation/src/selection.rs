@@ -29,10 +29,10 @@ pub(crate) fn select_cohort(
     for attempt in 0..ATTEMPTS {
         let drawn = server.draw_attempt(rng, attempt, Some(&|device| reachability.wait(device, at) == Some(0.0)));
         unavailable += drawn.unavailable;
-        if !drawn.cohort.is_empty() || server.population().is_empty() {
+        if !drawn.cohort.is_empty() || server.selector.population().is_empty() {
             return Ok(ReachableCohort { unavailable, waited: at - now });
         }
-        let waits = server.population().iter().filter_map(|&device| reachability.wait(device, at));
+        let waits = server.selector.population().iter().filter_map(|&device| reachability.wait(device, at));
         let Some(wait) = waits.min_by(f64::total_cmp) else { break };
         // At least a second, so that rounding cannot keep the clock where it is.
         at += wait.max(1.0);

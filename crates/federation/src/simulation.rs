@@ -82,7 +82,7 @@ impl Simulation {
         match &self.state {
             State::Training(federation) => {
                 let devices = federation.devices();
-                (federation.distributed(), devices.private(), devices.histories())
+                (federation.distributed(), devices.private(), &devices.histories)
             }
             State::Trained(model) => (&model.shared, &model.private, &model.histories),
         }
@@ -113,9 +113,9 @@ impl Simulation {
         let features = model.features().features();
         let traffic = EpochTraffic { schedule, cohort, items, features, pi: config.owners.pi };
         let rounds = (schedule.rounds * config.epochs) as u64;
-        let mut start = model.init(items, &mut root.stream(streams::SHARED, 0))?;
+        let mut start = model.server().init(items, &mut root.stream(streams::SHARED, 0))?;
         if let Some(tensors) = fit.start {
-            let fits = model.tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut start));
+            let fits = model.server().tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut start));
             fits.map_err(|error| FederationError::Start(error.to_string()))?;
         }
         let client = model.client(Some(&schedule));
@@ -377,17 +377,17 @@ impl Recommender for Simulation {
         let (width, (shared, private, _)) = (self.client.private_values(), self.parts());
         let users = private.len().checked_div(width).unwrap_or_else(|| self.parts().2.users());
         let users = stored::floats(USERS, [users, width], private.to_vec());
-        let slices = self.model.tensors();
+        let slices = self.model.server().tensors();
         std::iter::once(users).chain(slices.iter().map(|slice| slice.store(shared))).collect()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         let (width, items) = (self.client.private_values(), train.catalog_size());
         let private = stored::take_floats(tensors, USERS, &[train.users(), width])?.to_vec();
-        let layout = (items > 0).then(|| self.model.layout(items)).transpose();
+        let layout = (items > 0).then(|| self.model.server().layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let mut shared = layout.as_ref().map_or_else(Parameters::default, Parameters::zeros);
-        self.model.tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut shared))?;
+        self.model.server().tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut shared))?;
         self.state = State::Trained(TrainedModel { shared, private, histories: train.deduplicated().into() });
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Worker {
         let after = self.ledger.totals();
         stats.rows = after.rows - before.rows;
         stats.bytes = after.bytes - before.bytes;
-        stats.bytes += stats.sent * into.aggregation().quantized_sum().map_or(0, |sum| sum.token_bytes);
+        stats.bytes += stats.sent * into.aggregation.quantized_sum.as_ref().map_or(0, |sum| sum.token_bytes);
         Ok(stats)
     }
 
@@ -181,20 +181,20 @@ impl Worker {
         randomness: &SimulatedRandomness<'_>,
         into: &mut Aggregate,
     ) {
-        let aggregation = into.aggregation().clone();
+        let aggregation = into.aggregation.clone();
         let Some(privacy) = aggregation.privacy() else { return };
         let number = round.client.terms.round.0;
         match privacy.adds_noise() {
             true => {
                 round.client.quantize(&disclosed, randomness, &mut self.buffers);
-                into.add_quantized(self.buffers.quantized());
+                into.add_quantized(&self.buffers.quantized);
             }
             false => into.add(disclosed.update()),
         }
         match round.recorder {
             Some(recorder) if privacy.is_sealed() => recorder.sealed(number, device),
             Some(recorder) => {
-                let seen = as_seen(self.buffers.quantized(), privacy, round.client.shared);
+                let seen = as_seen(&self.buffers.quantized, privacy, round.client.shared);
                 recorder.upload(number, device, seen.update());
             }
             None => {}

@@ -16,7 +16,8 @@ use crate::PrivacyLayer;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerRequirement<'a> {
-    layer: &'a str,
+    /// The layer's name.
+    pub layer: &'a str,
     setting: Option<(&'a str, Condition<'a>)>,
 }
 
@@ -41,11 +42,6 @@ impl<'a> LayerRequirement<'a> {
             _ => (rest, Condition::Word("true")),
         };
         (is_name(layer) && is_name(setting)).then_some(Self { layer, setting: Some((setting, condition)) })
-    }
-
-    /// The name of the layer.
-    pub fn layer(&self) -> &'a str {
-        self.layer
     }
 
     /// Whether this is the layer and its setting meets the condition. A missing setting, or one that is not a number
@@ -120,6 +116,6 @@ mod tests {
         {
             assert_eq!(LayerRequirement::parse(text), None, "{text}");
         }
-        assert_eq!(LayerRequirement::parse("masks.known").unwrap().layer(), "masks");
+        assert_eq!(LayerRequirement::parse("masks.known").unwrap().layer, "masks");
     }
 }

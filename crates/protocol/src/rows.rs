@@ -96,7 +96,8 @@ impl Rows {
         if self.is_whole() {
             return 1 + block;
         }
-        1 + primitives::number_bytes(self.len() as u64) + primitives::ascending_bytes(&self.indices) + block
+        let indices = sottovoce_core::simd_dispatch(primitives::AscendingBytes(&self.indices));
+        1 + primitives::number_bytes(self.len() as u64) + indices + block
     }
 
     pub(crate) fn write(&self, encoding: ValueEncoding, out: &mut Vec<u8>) {

@@ -91,7 +91,7 @@ impl ValueEncoding {
         let bytes = from.bytes("values", self.block_bytes(rows as u64, cols as u64))?;
         let start = into.len();
         match self {
-            ValueEncoding::F32 => read_f32(bytes, into),
+            ValueEncoding::F32 => into.extend(bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four))),
             ValueEncoding::F16 => read_f16(bytes, into),
             ValueEncoding::I8Row => read_i8(bytes, rows, cols, at, into)?,
             ValueEncoding::I8Table => read_i8(bytes, rows.min(1), (rows * cols).max(1), at, into)?,
@@ -122,11 +122,6 @@ pub(crate) fn as_le_bytes(values: &[f32], mut take: impl FnMut(&[u8])) {
     } else {
         values.iter().for_each(|value| take(&value.to_le_bytes()));
     }
-}
-
-fn read_f32(bytes: &[u8], into: &mut Vec<f32>) {
-    let (fours, _) = bytes.as_chunks::<4>();
-    into.extend(fours.iter().map(|four| f32::from_le_bytes(*four)));
 }
 
 /// Values are converted in pieces of this many, on the stack.

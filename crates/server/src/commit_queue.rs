@@ -119,10 +119,6 @@ impl Group {
         self.changes.extend(changes);
         self.callers.push((start..self.changes.len(), notify));
     }
-
-    fn is_full(&self) -> bool {
-        self.changes.len() >= MAX_CHANGES || self.bytes >= MAX_BYTES
-    }
 }
 
 impl Writer {
@@ -130,7 +126,8 @@ impl Writer {
         while let Some(first) = requests.blocking_recv() {
             let mut group = Group::default();
             group.add(first);
-            while !group.is_full()
+            while group.changes.len() < MAX_CHANGES
+                && group.bytes < MAX_BYTES
                 && let Ok(request) = requests.try_recv()
             {
                 group.add(request);

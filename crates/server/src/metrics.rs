@@ -49,16 +49,13 @@ fn from_100_us() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 18))
 }
 
-fn from_250_ms() -> Histogram {
-    Histogram::new(exponential_buckets(0.25, 2.0, 18))
-}
-
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("sottovoce");
         let of = &mut registry;
         let seconds: Family<_, Histogram> = Family::new_with_constructor(from_100_us);
-        let round_seconds: PerFederation<Histogram> = Family::new_with_constructor(from_250_ms);
+        let round_seconds: PerFederation<Histogram> =
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.25, 2.0, 18)));
         let commit_changes = Histogram::new(exponential_buckets(1.0, 2.0, 11));
         Self {
             requests: register(of, "requests", "Requests answered, by route and code", None),

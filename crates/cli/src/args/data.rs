@@ -264,12 +264,8 @@ impl CleaningArgs {
 
     /// Options for the data crate.
     pub(crate) fn cleaning(&self) -> Cleaning {
-        Cleaning {
-            min_interactions: self.min_interactions,
-            k_core: self.k_core,
-            threshold: self.threshold,
-            keep_repeats: self.keep_repeats,
-        }
+        let Self { min_interactions, k_core, threshold, keep_repeats } = *self;
+        Cleaning { min_interactions, k_core, threshold, keep_repeats }
     }
 }
 

@@ -15,8 +15,8 @@ const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
 /// Parses a requirement.
 fn requirement(text: &str) -> Result<String, String> {
     match LayerRequirement::parse(text) {
-        Some(demand) if LAYERS.contains(&demand.layer()) => Ok(text.to_owned()),
-        Some(demand) => Err(format!("there is no layer `{}`; there are {}", demand.layer(), LAYERS.join(", "))),
+        Some(demand) if LAYERS.contains(&demand.layer) => Ok(text.to_owned()),
+        Some(demand) => Err(format!("there is no layer `{}`; there are {}", demand.layer, LAYERS.join(", "))),
         None => Err("a requirement is LAYER, LAYER.SETTING, LAYER.SETTING=WORD, LAYER.SETTING>=NUMBER or \
             LAYER.SETTING<=NUMBER"
             .to_owned()),

@@ -231,7 +231,7 @@ impl Job<'_> {
             _ => Begin::Resume,
         };
         let store = Store::open(folder, self.identity(), args.checkpoint_every, begin)?;
-        if let Some(found) = store.found().filter(|_| !self.common.quiet) {
+        if let Some(found) = store.found.as_ref().filter(|_| !self.common.quiet) {
             let (rounds, path) = (output::grouped(found.rounds), store.path().display());
             output::note(&format!("resuming after epoch {} (round {rounds}) from {path}", found.epochs));
         }

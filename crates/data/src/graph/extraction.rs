@@ -39,6 +39,9 @@ impl<'p> FeatureExtraction<'p> {
         self.drop_rare();
         let keys: FxHashSet<Key> = self.pairs.iter().map(|&(_, key)| key).collect();
         let objects: FxHashSet<u32> = keys.iter().map(|&key| parts(key).1).collect();
+        let has_labels = |source: &Source<'_>| {
+            matches!(source, Source::File(_, Content::Triples(Syntax::NTriples | Syntax::Turtle)) | Source::Town(_))
+        };
         let labels = if sources.iter().any(has_labels) {
             traversal::labels(sources, &|node| objects.contains(&node), &self.vocabulary, self.skip)?
         } else {
@@ -67,11 +70,11 @@ impl<'p> FeatureExtraction<'p> {
                 _ => (),
             }
         }
-        let (vocabulary, hops) = (&self.vocabulary, self.plan.hops);
+        let (chain, hops) = (|key| self.vocabulary.chains[parts(key).0 as usize], self.plan.hops);
         let before = self.pairs.len();
-        self.pairs.retain(|&(_, key)| !vocabulary.drops_chain(parts(key).0));
+        self.pairs.retain(|&(_, key)| !chain(key).dropped);
         self.report.auxiliary += (before - self.pairs.len()) as u64;
-        self.pairs.retain(|&(_, key)| vocabulary.hops(parts(key).0) <= hops);
+        self.pairs.retain(|&(_, key)| chain(key).hops <= hops);
         Ok(())
     }
 
@@ -100,11 +103,6 @@ impl<'p> FeatureExtraction<'p> {
         self.report.rare += rare.len();
         self.pairs.retain(|(_, key)| !rare.contains(key));
     }
-}
-
-fn has_labels(source: &Source<'_>) -> bool {
-    use Syntax::{NTriples, Turtle};
-    matches!(source, Source::File(_, Content::Triples(NTriples | Turtle)) | Source::Town(_))
 }
 
 /// Numbers the features by hops and text, so that the order of files does not matter.

@@ -124,7 +124,7 @@ impl Taken {
         vocabulary: &mut Vocabulary<'_>,
     ) -> Result<()> {
         let predicate = vocabulary.predicate(predicate)?;
-        if vocabulary.drops(predicate) {
+        if vocabulary.dropped[predicate as usize] {
             self.dropped += 1;
             return Ok(());
         }

@@ -22,11 +22,12 @@ pub(super) fn key(chain: u32, object: u32) -> Key {
 
 /// A chain of predicates: one more than another.
 #[derive(Clone, Copy)]
-struct Chain {
+pub(super) struct Chain {
     before: u32,
     predicate: u32,
-    hops: u8,
-    dropped: bool,
+    pub(super) hops: u8,
+    /// Whether it has a predicate whose features are dropped.
+    pub(super) dropped: bool,
 }
 
 /// The chain of no predicates.
@@ -38,8 +39,8 @@ pub(super) struct Vocabulary<'p> {
     pub(super) nodes: Interner,
     predicate_texts: Interner,
     /// Whether features with each predicate are dropped.
-    dropped: Vec<bool>,
-    chains: Vec<Chain>,
+    pub(super) dropped: Vec<bool>,
+    pub(super) chains: Vec<Chain>,
     extended: FxHashMap<(u32, u32), u32>,
 }
 
@@ -73,11 +74,6 @@ impl<'p> Vocabulary<'p> {
         Ok(number)
     }
 
-    /// Whether features with a predicate are left out.
-    pub(super) fn drops(&self, predicate: u32) -> bool {
-        self.dropped[predicate as usize]
-    }
-
     /// The chain with one predicate more.
     pub(super) fn extend_chain(&mut self, chain: u32, predicate: u32) -> u32 {
         let (chains, of_predicates) = (&mut self.chains, &self.dropped);
@@ -97,16 +93,6 @@ impl<'p> Vocabulary<'p> {
             chain = self.extend_chain(chain, predicate);
         }
         Ok(chain)
-    }
-
-    /// How many predicates a chain has.
-    pub(super) fn hops(&self, chain: u32) -> u8 {
-        self.chains[chain as usize].hops
-    }
-
-    /// Whether a chain has a predicate that is left out.
-    pub(super) fn drops_chain(&self, chain: u32) -> bool {
-        self.chains[chain as usize].dropped
     }
 
     /// The texts, after the last was added.

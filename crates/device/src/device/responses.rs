@@ -34,11 +34,6 @@ const NO_ROSTER: &str = "devices of this round sign with identities, and this de
 
 type Handled = Result<Transition, DeviceError>;
 
-/// Whether the status says "not now" and nothing about the request.
-fn is_transient(status: u16) -> bool {
-    matches!(status, 408 | 425 | 429 | 300..=399 | 500..)
-}
-
 impl Device {
     /// Handles the response to the request that [`next_action`](Self::next_action) gave. Returns when to come back if
     /// the device waits now, also where it may come back at once; `None`: ask for the next action.
@@ -54,7 +49,10 @@ impl Device {
         let retry_after = response.as_ref().ok().and_then(Response::retry_after).map(Duration::from_secs);
         let transition = match response {
             Err(error) => Transition::Failed(error.to_string()),
-            Ok(response) if is_transient(response.status) => Transition::Failed(describe(&response)),
+            // The status says "not now" and nothing about the request.
+            Ok(response) if matches!(response.status, 408 | 425 | 429 | 300..=399 | 500..) => {
+                Transition::Failed(describe(&response))
+            }
             Ok(response) => self.dispatch(kind, response)?,
         };
         Ok(match transition {

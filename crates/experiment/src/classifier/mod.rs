@@ -25,7 +25,7 @@ use sottovoce_federation::{
     Schedule, SimulatedDevices, SimulatedFigures, Weighting,
 };
 use sottovoce_models::classifier::{Classifier, ClassifierServer, Criterion, Network, TrainConfig};
-use sottovoce_models::federated::{DynClient, Mean, MeanOver};
+use sottovoce_models::federated::{Mean, MeanOver, erased};
 use sottovoce_models::{ClientModel, Flow, Milestone, ServerModel, criteria};
 use sottovoce_neural::{Arithmetic, NeuralError};
 use sottovoce_protocol::{CriterionRequest, ModelSpec, Policy, TermsDraft};
@@ -34,6 +34,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+pub(crate) use task::name_of;
 pub use task::{Aggregation, Classification, ImageData, ImageSource, Partition};
 
 /// The figure of a trial that learning rates are compared by: the round after which half of the devices had reached the
@@ -129,7 +130,7 @@ impl Run<'_> {
             }
             let rounds = curve.rounds();
             let milestone = Milestone { epochs: 0, rounds: rounds as u64, epoch_over: false, last: false };
-            if curve.ending == StopReason::UnderWay && store.due(&milestone) {
+            if curve.ending == StopReason::UnderWay && store.every.due(&milestone) {
                 let state = serde_json::to_vec(&(&curve, seconds())).map_err(broken)?;
                 store.write(&milestone, &state, &mut |mut out| federation.save(&mut out)).map_err(broken)?;
             }
@@ -145,7 +146,7 @@ impl Run<'_> {
     fn restore(&self, federation: &mut Federation, store: &mut Store) -> Result<(AccuracyCurve, f64), TrialError> {
         let path = store.path().display().to_string();
         let unfit = |reason: String| broken(format!("{path}: {reason}; --fresh starts again"));
-        let Some(mut found) = store.take() else {
+        let Some(mut found) = store.found.take() else {
             return Ok((AccuracyCurve::new(self.training.task.targets.len()), 0.0));
         };
         let state = serde_json::from_slice(&found.watch).map_err(|error| unfit(error.to_string()))?;
@@ -176,7 +177,7 @@ impl Run<'_> {
         let ClassifierTraining { task, aggregation, .. } = self.training;
         let clients = &self.data.clients;
         let rng = Rng::new(self.seed).stream("classifier", 0);
-        let client = DynClient::new(self.classifier());
+        let client = erased(self.classifier());
         let shared = ClassifierServer::new(self.network.clone());
         let start = shared.init(self.data.images.len(), &mut rng.stream("shared", 0))?;
         let order = &aggregation.0;

@@ -49,14 +49,7 @@ impl Default for Classification {
     }
 }
 
-impl Classification {
-    /// The network's name in experiment files.
-    pub fn network_name(&self) -> &'static str {
-        name_of(self.network)
-    }
-}
-
-fn name_of(network: Architecture) -> &'static str {
+pub(crate) fn name_of(network: Architecture) -> &'static str {
     Architecture::NAMES.iter().find(|(_, known)| *known == network).map_or("", |(name, _)| name)
 }
 

@@ -185,9 +185,9 @@ impl RowProgress {
 
     /// Selects a candidate and asks for the final trials; false if every candidate failed.
     fn select(&mut self, journal: &Journal) -> Result<bool, String> {
-        let selected = match self.plan.is_tuned() {
-            false => Some(Selected { candidate: None, epochs: None }),
-            true => self.best(journal),
+        let selected = match self.plan.spec.tuning {
+            Tuning::None => Some(Selected { candidate: None, epochs: None }),
+            _ => self.best(journal),
         };
         let Some(selected) = selected else { return Ok(false) };
         let mut point = selected.candidate.map_or_else(Vec::new, |at| self.candidates[at].point.clone());

@@ -1,7 +1,7 @@
 //! The report on classifiers: the tables and curves of the thesis's chapter 5.
 
 use super::{list, rows};
-use crate::classifier::{AccuracyCurve, Classification, StopReason};
+use crate::classifier::{AccuracyCurve, Classification, StopReason, name_of};
 use crate::results::{Results, Row};
 use sottovoce_evaluate::report::plot::{Axis, Point, Series, Style, Unit};
 use sottovoce_evaluate::report::{Cell, Column, Format, KeyFigure, Mark, Plot, Report, Row as Line, Section, Table};
@@ -18,14 +18,9 @@ pub(super) fn report(task: &Classification, results: &Results) -> Report {
     let tables = (0..task.targets.len()).map(|target| comparison.rounds_table(target));
     let rounds = tables.fold(Section::new("Rounds").text(comparison.setup()), Section::table);
     let accuracy = Section::new("Accuracy").plot(comparison.curves()).table(comparison.accuracies());
-    report = report.section(rounds).section(accuracy);
-    if let Some(table) = comparison.confusions() {
-        report = report.section(Section::new("Test images").table(table));
-    }
-    if let Some(table) = comparison.learning_rates() {
-        report = report.section(Section::new("Learning rate").table(table));
-    }
-    report
+    let tables = [("Test images", comparison.confusions()), ("Learning rate", comparison.learning_rates())];
+    let more = tables.into_iter().filter_map(|(title, table)| Some(Section::new(title).table(table?)));
+    [rounds, accuracy].into_iter().chain(more).fold(report, Report::section)
 }
 
 /// The rows of a comparison, the baseline first.
@@ -92,7 +87,7 @@ impl<'a> Comparison<'a> {
              of devices had reached it; the others how many rounds earlier they did.",
             self.devices,
             100.0 * task.client_fraction,
-            task.network_name(),
+            name_of(task.network),
             self.parameters(),
             task.epochs,
             self.learning_rate().map_or_else(String::new, ToString::to_string),

@@ -276,15 +276,10 @@ pub(super) fn searches(experiment: &Experiment, results: &Results) -> Vec<Plot> 
 
 /// The plots of the file.
 pub(super) fn of_file(experiment: &Experiment, results: &Results) -> Option<Section> {
-    let mut section = Section::new("Plots of the experiment");
-    for spec in &experiment.plots {
-        for data in &results.data {
-            if let Some(plot) = plot_of_file(spec, data, results.data.len() > 1) {
-                section = section.plot(plot);
-            }
-        }
-    }
-    unless_empty(section)
+    let many = results.data.len() > 1;
+    let of = |spec| results.data.iter().filter_map(move |data| plot_of_file(spec, data, many));
+    let plots = experiment.plots.iter().flat_map(of);
+    unless_empty(plots.fold(Section::new("Plots of the experiment"), Section::plot))
 }
 
 fn plot_of_file(spec: &file::Plot, data: &DataResults, many: bool) -> Option<Plot> {

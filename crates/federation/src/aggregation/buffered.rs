@@ -76,7 +76,7 @@ impl BufferedUpdate {
 impl BufferedUpdates {
     pub(crate) fn add(&mut self, update: &Update, aggregation: &Aggregation) {
         let mut values = Vec::new();
-        let reported = aggregation.weighting().reported(update, &mut values).then_some(values);
+        let reported = aggregation.weighting.reported(update, &mut values).then_some(values);
         let tables = update.tables().iter().map(BufferedTable::of).collect();
         self.0.push(BufferedUpdate { tables, reported });
     }
@@ -91,15 +91,15 @@ impl BufferedUpdates {
 
     /// Each update, what it counts, and the factor of its values; what they count is 1 on average.
     pub(crate) fn weighed(&self, aggregation: &Aggregation) -> impl Iterator<Item = (&BufferedUpdate, f32, f32)> {
-        let weights = match aggregation.robust() {
+        let weights = match aggregation.robust {
             RobustAggregator::Krum(share) => self.krum(share, 1),
             RobustAggregator::MultiKrum(share) => self.krum(share, self.0.len() - liars(self.0.len(), share)),
             _ => {
                 let reported: Vec<_> = self.0.iter().map(|update| update.reported.clone()).collect();
-                aggregation.weighting().weights(&reported)
+                aggregation.weighting.weights(&reported)
             }
         };
-        let scale = |update: &BufferedUpdate| match aggregation.robust() {
+        let scale = |update: &BufferedUpdate| match aggregation.robust {
             RobustAggregator::ClipUpdate(norm) => update.clipping(norm),
             _ => 1.0,
         };

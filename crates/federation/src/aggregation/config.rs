@@ -168,7 +168,7 @@ mod tests {
     fn reads_lists_and_names_what_is_wrong() {
         let fine = config("owa", "size, closeness", "0.7,0.3");
         let score = CriteriaScore::Ordered([0.7, 0.3].into());
-        assert_eq!(*fine.aggregation().unwrap().weighting(), Weighting::Criteria { score, count: 2 });
+        assert_eq!(fine.aggregation().unwrap().weighting, Weighting::Criteria { score, count: 2 });
         assert_eq!(fine.requests().unwrap()[1].name, "closeness");
         assert!(config("equal", "size", "").requests().unwrap().is_empty());
         for (wrong, message) in [

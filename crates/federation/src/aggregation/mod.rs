@@ -20,10 +20,10 @@ use std::sync::Arc;
 /// How the updates of a round are added up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregation {
-    robust: RobustAggregator,
-    weighting: Weighting,
+    pub(crate) robust: RobustAggregator,
+    pub(crate) weighting: Weighting,
     /// As integers, where rounds are protected.
-    quantized_sum: Option<Arc<QuantizedSumConfig>>,
+    pub(crate) quantized_sum: Option<Arc<QuantizedSumConfig>>,
 }
 
 /// A guard and a weighting that do not go together, or not with protected updates; each by its name.
@@ -67,21 +67,6 @@ impl Aggregation {
     /// How updates are protected, if they are.
     pub(crate) fn privacy(&self) -> Option<&PrivacyMechanism> {
         self.quantized_sum.as_ref().map(|sum| &sum.mechanism)
-    }
-
-    /// How words are added up, if they are.
-    pub(crate) fn quantized_sum(&self) -> Option<&Arc<QuantizedSumConfig>> {
-        self.quantized_sum.as_ref()
-    }
-
-    /// What one device can do to the sum.
-    pub fn robust(&self) -> RobustAggregator {
-        self.robust
-    }
-
-    /// How much each update counts.
-    pub fn weighting(&self) -> &Weighting {
-        &self.weighting
     }
 
     /// Whether updates are simply added.

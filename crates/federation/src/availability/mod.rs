@@ -170,19 +170,16 @@ impl DeviceBehaviour {
     /// When each device would answer, in order of time.
     fn answer(&mut self, cohort: &[u32], round: &Rng) {
         self.answers.clear();
+        let share = self.profile.never_return;
+        let never_returns = |device| share > 0.0 && self.rng.stream("never", u64::from(device)).chance(share);
         for &device in cohort {
             let mut own = round.stream("answer", u64::from(device));
-            let lost = own.chance(self.profile.dropout) || self.never_returns(device);
+            let lost = own.chance(self.profile.dropout) || never_returns(device);
             let answer = Answer { at: self.seconds(device), tie: own.next_u64(), device, lost };
             self.answers.push(answer);
         }
         let order = |a: &Answer, b: &Answer| a.at.total_cmp(&b.at).then((a.tie, a.device).cmp(&(b.tie, b.device)));
         self.answers.sort_unstable_by(order);
-    }
-
-    fn never_returns(&self, device: u32) -> bool {
-        let share = self.profile.never_return;
-        share > 0.0 && self.rng.stream("never", u64::from(device)).chance(share)
     }
 
     /// Time that a device takes for its part of a round: log-normal over the population.

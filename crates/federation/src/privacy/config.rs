@@ -280,7 +280,9 @@ impl PrivacySettings {
             ..Noise::new(placement, multiplier)
         });
         let by_chance = noise.is_some_and(|noise| noise.placement.protects_sums()) && !self.fixed_cohorts();
-        let devices = if by_chance { with_luck(asked) } else { asked };
+        // Where each device comes by its own chance, more than this come in one of 10^14 rounds.
+        let by_luck = (8.0 * (asked as f64).sqrt()).ceil() as usize + 8;
+        let devices = if by_chance { asked + by_luck } else { asked };
         let rows = self.buckets.map_or(RowLayout::Dense, |buckets| RowLayout::Buckets(buckets as u32));
         let clip = self.clip().filter(|_| self.noise != NoiseKind::Sgd);
         let integers = Quantization { range: self.seal_range as f32, clip, devices: devices as u32, rows };
@@ -297,9 +299,4 @@ impl PrivacySettings {
         };
         Ok(PrivacyConfig { quantization: Some(integers), noise, seal })
     }
-}
-
-/// Devices that come where each comes by its own chance: more than this in one of 10^14 rounds.
-fn with_luck(expected: usize) -> usize {
-    expected + (8.0 * (expected as f64).sqrt()).ceil() as usize + 8
 }

@@ -35,7 +35,7 @@ pub struct PrivacyEngine {
     /// Updates expected a round.
     expected: usize,
     sampling: Sampling,
-    accountant: Option<PrivacyAccountant>,
+    pub(crate) accountant: Option<PrivacyAccountant>,
     generator: SecureRng,
     /// Uploads do not say whose they are.
     anonymous: bool,
@@ -166,15 +166,6 @@ impl PrivacyEngine {
         let clip = self.config.quantization.and_then(|integers| integers.clip);
         let each = self.config.per_example().map(|each| each.clip);
         self.accountant.as_ref().map(|accountant| Privacy { clip: each.or(clip), ..accountant.spent() })
-    }
-
-    pub(crate) fn accountant(&self) -> Option<&PrivacyAccountant> {
-        self.accountant.as_ref()
-    }
-
-    /// Goes on with these accountant, whatever was taken back besides.
-    pub(crate) fn keep_accounts(&mut self, accountant: Option<PrivacyAccountant>) {
-        self.accountant = accountant;
     }
 
     pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -53,12 +53,6 @@ impl Squares {
         }
     }
 
-    fn take_means(&mut self, rows: u32) {
-        for (mean, column) in self.means.iter_mut().zip(&self.columns) {
-            *mean = (column / f64::from(rows)) as f32;
-        }
-    }
-
     fn step(&self, step: f32, row: usize, sum: &[f32], values: &mut [f32]) {
         let own = &self.own[row * sum.len()..][..sum.len()];
         for (((value, sum), own), mean) in values.iter_mut().zip(sum).zip(own).zip(&self.means) {
@@ -75,7 +69,9 @@ impl Strategy for AdaptiveSumStrategy {
         }
         for ((table, sums), squares) in shared.tables_mut().iter_mut().zip(round.tables()).zip(&mut self.tables) {
             sums.rows().for_each(|(row, _, sum)| squares.add(row, sum));
-            squares.take_means(table.shape().rows);
+            for (mean, column) in squares.means.iter_mut().zip(&squares.columns) {
+                *mean = (column / f64::from(table.shape().rows)) as f32;
+            }
             sums.rows().for_each(|(row, _, sum)| squares.step(self.step, row, sum, table.row_mut(row)));
         }
     }

@@ -19,11 +19,6 @@ impl UploadWriter {
         Self { folder: folder.into() }
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Begins to keep a round: its terms, and the message by which devices were given the shared model.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ struct OneClient {
 impl OneClient {
     fn new(model: &DynModel, schedule: &Schedule, client: DynClient) -> Self {
         let root = streams::root(SEED, "test");
-        let shared = model.init(ITEMS, &mut root.stream(streams::SHARED, 0)).unwrap();
+        let shared = model.server().init(ITEMS, &mut root.stream(streams::SHARED, 0)).unwrap();
         let draft = TermsDraft { model: model.spec(schedule), cohort_size: 1, ..TermsDraft::default() };
         Self { client, shared, terms: RoundTerms::freeze(draft).unwrap() }
     }
@@ -89,7 +89,7 @@ fn round_terms_give_the_same_client() {
         let (model, schedule) = configured(entry, &histories, &catalog);
         let spec = model.spec(&schedule);
         let loaded = entry.from_terms(&spec, catalog.facts.as_ref()).unwrap();
-        assert_eq!(loaded.layout(ITEMS).unwrap(), model.layout(ITEMS).unwrap());
+        assert_eq!(loaded.server().layout(ITEMS).unwrap(), model.server().layout(ITEMS).unwrap());
         let own = OneClient::new(&model, &schedule, model.client(Some(&schedule)));
         let remote = OneClient::new(&model, &schedule, loaded.client(None));
         for policy in [Policy::new(1.0).unwrap(), Policy::new(0.5).unwrap(), per_round(0.5)] {
@@ -125,7 +125,7 @@ fn round_terms_reject_unknown_missing_and_excessive_settings() {
 fn exposes_tables_of_its_layout() {
     let (histories, catalog) = (people(60, ITEMS), catalog(ITEMS));
     every_federated_model(|entry| {
-        let layout = configured(entry, &histories, &catalog).0.layout(ITEMS).unwrap();
+        let layout = configured(entry, &histories, &catalog).0.server().layout(ITEMS).unwrap();
         assert!(!entry.exposure().is_empty(), "nothing is exposed, so that nothing can be audited");
         for exposure in entry.exposure() {
             let shape = &layout.shapes()[exposure.table];

@@ -149,7 +149,7 @@ impl Deployment {
             TensorData::F32(values) => values.into_iter().map(f32::to_bits).collect(),
             TensorData::U32(values) => values,
         };
-        let tensors = self.loaded.as_ref().unwrap().model().tensors();
+        let tensors = self.loaded.as_ref().unwrap().model().server().tensors();
         let stored = tensors.iter().map(|slice| slice.store(shared));
         stored.map(|tensor| (tensor.name, bits(tensor.data))).collect()
     }

@@ -7,7 +7,7 @@ pub(crate) mod deployed;
 use sottovoce_core::{Catalog, Facts, Histories, Rng};
 use sottovoce_federation::*;
 use sottovoce_models::federated::fpl::{Client, Regularisation, Server};
-use sottovoce_models::federated::{DynClient, Sum};
+use sottovoce_models::federated::{Sum, erased};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, ModelError, Negatives, Quiet, Recommender, ServerModel, Summary, TensorData};
 use sottovoce_protocol::{DisclosureMode, FederationId, ModelSpec, Policy, TermsDraft, ValueEncoding};
@@ -161,7 +161,7 @@ impl World {
         let server = Server { factors: FACTORS, init_deviation: 0.1 };
         let start = server.init(self.histories.catalog_size(), &mut rng.stream("shared", 0)).unwrap();
         let disclosure = Disclosure::spread(self.policy, self.spread, self.histories.users(), &rng);
-        let client = DynClient::new(client);
+        let client = erased(client);
         let devices = SimulatedDevices::new(client, self.histories, start.layout(), disclosure, &rng)
             .with_delivery(self.delivery)
             .with_device_profile(self.profile)

@@ -129,7 +129,7 @@ impl Trainer<'_> {
         let (triples, mut loss, mut finite) = (order.len(), Loss::new(), true);
         order.epoch(rng, |chunk, rng| {
             finite = finite
-                && with_stride!(factors.items.stride(), N => {
+                && with_stride!(factors.items.stride, N => {
                     simd_dispatch(Pass::<N> { trainer: self, factors, chunk, rng, loss: &mut loss })
                 });
         });

@@ -30,9 +30,10 @@ pub(crate) use with_stride;
 /// One row of factors for each user or item, padded with zeros to a stride of [`STRIDES`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
-    rows: usize,
+    pub(crate) rows: usize,
     width: usize,
-    stride: usize,
+    /// Length of a padded row.
+    pub(crate) stride: usize,
     values: Vec<f32>,
 }
 
@@ -63,16 +64,6 @@ impl Table {
 
     fn to_dense(&self) -> Vec<f32> {
         (0..self.rows).flat_map(|row| self.row(row)).copied().collect()
-    }
-
-    /// Number of rows.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Length of a padded row.
-    pub(crate) fn stride(&self) -> usize {
-        self.stride
     }
 
     /// The factors of one row, without padding.
@@ -148,7 +139,7 @@ impl Factors {
     /// # Panics
     /// If `user` is unknown or `into` is not as long as the catalog.
     pub(crate) fn score(&self, user: usize, into: &mut [f32]) {
-        let items = self.items.rows();
+        let items = self.items.rows;
         assert_eq!(into.len(), items, "one score per item");
         if self.bias.is_empty() {
             into.fill(0.0);
@@ -167,7 +158,7 @@ impl Factors {
     pub(crate) fn tensors(&self) -> Vec<Tensor> {
         let table = |name, table: &Table| stored::floats(name, [table.rows, table.width], table.to_dense());
         let mut tensors = vec![table("users", &self.users), table("items", &self.items)];
-        if self.bias.len() == self.items.rows() {
+        if self.bias.len() == self.items.rows {
             tensors.push(stored::floats("bias", [self.bias.len()], self.bias.clone()));
         }
         tensors
@@ -294,7 +285,7 @@ mod tests {
     #[test]
     fn every_allowed_width_has_a_kernel() {
         for width in 1..=MAX_FACTORS as usize {
-            let stride = Table::zeros(0, width).stride();
+            let stride = Table::zeros(0, width).stride;
             let kernel = with_stride!(stride, N => N);
             assert!(kernel == stride && kernel >= width);
         }

@@ -79,7 +79,7 @@ impl IalsConfig {
 
     /// Solves for every row of `of`, given `other`.
     fn solve(&self, rows: &Histories, penalties: &[f32], of: &mut Table, other: &Table) {
-        with_stride!(of.stride(), N => self.solve_rows::<N>(rows, penalties, of, other));
+        with_stride!(of.stride, N => self.solve_rows::<N>(rows, penalties, of, other));
     }
 
     fn solve_rows<const N: usize>(&self, rows: &Histories, penalties: &[f32], of: &mut Table, other: &Table) {

@@ -135,7 +135,7 @@ impl Recommender for KaHfm {
                     model.step(positive, negative, &mut loss);
                 }
             });
-            let finite = math::all_finite(&model.users) && math::all_finite(model.items.values());
+            let finite = math::all_finite(&model.users) && math::all_finite(&model.items.values);
             Ok(EpochStats { triples: order.len(), loss: Some(loss.mean()), finite })
         })
     }
@@ -164,7 +164,7 @@ impl Recommender for KaHfm {
         let features = self.facts.features();
         vec![
             stored::floats("users", [self.users.len() / features.max(1), features], self.users.clone()),
-            stored::floats("items", [self.items.values().len()], self.items.values().to_vec()),
+            stored::floats("items", [self.items.values.len()], self.items.values.clone()),
             stored::floats("bias", [self.bias.len()], self.bias.clone()),
         ]
     }

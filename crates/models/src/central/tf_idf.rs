@@ -10,7 +10,8 @@ use sottovoce_core::{Facts, math};
 pub(super) struct TfIdf {
     /// Where each item's weights end.
     ends: Vec<usize>,
-    values: Vec<f32>,
+    /// The weights of all items, item by item.
+    pub(super) values: Vec<f32>,
 }
 
 impl TfIdf {
@@ -37,11 +38,6 @@ impl TfIdf {
     pub(super) fn item_mut(&mut self, item: usize) -> &mut [f32] {
         let start = self.start(item);
         &mut self.values[start..self.ends[item]]
-    }
-
-    /// The weights of all items, item by item.
-    pub(super) fn values(&self) -> &[f32] {
-        &self.values
     }
 
     /// Those of the same items, from a stored tensor.

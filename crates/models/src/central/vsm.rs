@@ -69,7 +69,7 @@ impl Recommender for Vsm {
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        vec![stored::floats("weights", [self.weights.values().len()], self.weights.values().to_vec())]
+        vec![stored::floats("weights", [self.weights.values.len()], self.weights.values.clone())]
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {

@@ -106,12 +106,6 @@ impl ClientModel for Classifier {
         Scratch { parameters, gradients, arena: self.network.arena(), order }
     }
 
-    fn private_values(&self) -> usize {
-        0
-    }
-
-    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
-
     fn train(
         &self,
         input: TrainInput<'_, Vec<f32>>,

@@ -60,11 +60,15 @@ pub trait ClientModel: Send + Sync + 'static {
     /// Working memory for a catalog of this size.
     fn scratch(&self, items: usize) -> Self::Scratch;
 
-    /// Number of values of a private model.
-    fn private_values(&self) -> usize;
+    /// Number of values of a private model; 0 for models that have none.
+    fn private_values(&self) -> usize {
+        0
+    }
 
     /// Initialises a private model.
-    fn init_private(&self, private: &mut [f32], rng: &mut Rng);
+    fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
+        let _ = (private, rng);
+    }
 
     /// Trains: changes the private model and writes the update `into` an empty buffer.
     ///

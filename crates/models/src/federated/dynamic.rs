@@ -2,14 +2,13 @@
 
 use super::{
     AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FederatedModel, Population, Schedule,
-    ServerModel, TensorSlice, TrainInput, TrainResult,
+    ServerModel, TrainInput, TrainResult,
 };
 use crate::settings::{Config, Settings, TermsError};
 use crate::{ModelError, Reason, features};
 use sottovoce_core::{Catalog, Facts, History, Rng};
-use sottovoce_protocol::{Layout, ModelError as LayoutError, ModelSpec, Parameters, Trained};
+use sottovoce_protocol::{ModelSpec, Parameters, Trained};
 use std::any::Any;
-use std::ops::Deref;
 use std::sync::Arc;
 
 /// Working memory of some client.
@@ -22,23 +21,12 @@ pub struct Prepared(Box<dyn Any + Send + Sync>);
 /// model; training panics if they are another model's.
 pub type AnyClient = dyn ClientModel<Scratch = Scratch, Prepared = Prepared>;
 
-/// The client's half of any model: an [`AnyClient`].
-#[derive(Clone)]
-pub struct DynClient(Arc<AnyClient>);
+/// The client's half of any model.
+pub type DynClient = Arc<AnyClient>;
 
-impl DynClient {
-    /// Of any client.
-    pub fn new(client: impl ClientModel) -> Self {
-        Self(Arc::new(Erased(client)))
-    }
-}
-
-impl Deref for DynClient {
-    type Target = AnyClient;
-
-    fn deref(&self) -> &AnyClient {
-        &*self.0
-    }
+/// A client without its types.
+pub fn erased(client: impl ClientModel) -> DynClient {
+    Arc::new(Erased(client))
 }
 
 /// A client whose types are erased.
@@ -129,20 +117,8 @@ pub trait AnyModel: Send + Sync {
     /// The model as round terms name it.
     fn spec(&self, schedule: &Schedule) -> ModelSpec;
 
-    /// See [`ServerModel::layout`].
-    ///
-    /// # Errors
-    /// As there.
-    fn layout(&self, items: usize) -> Result<Layout, LayoutError>;
-
-    /// See [`ServerModel::init`].
-    ///
-    /// # Errors
-    /// As there.
-    fn init(&self, items: usize, rng: &mut Rng) -> Result<Parameters, LayoutError>;
-
-    /// See [`ServerModel::tensors`].
-    fn tensors(&self) -> Vec<TensorSlice>;
+    /// The server's half.
+    fn server(&self) -> Box<dyn ServerModel>;
 
     /// See [`FederatedModel::schedule`].
     fn schedule(&self, cohort: Option<Cohort>, population: &Population) -> Schedule;
@@ -173,10 +149,6 @@ impl<M: FederatedModel> Configured<M> {
             None => config,
         }
     }
-
-    fn server(&self) -> M::Server {
-        M::server(&self.config, &self.features)
-    }
 }
 
 impl<M: FederatedModel> AnyModel for Configured<M> {
@@ -192,23 +164,15 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
     }
 
     fn client(&self, schedule: Option<&Schedule>) -> DynClient {
-        DynClient::new(M::client(&self.scheduled(schedule), &self.features))
+        erased(M::client(&self.scheduled(schedule), &self.features))
     }
 
     fn spec(&self, schedule: &Schedule) -> ModelSpec {
         self.scheduled(Some(schedule)).to_terms(M::INFO.name)
     }
 
-    fn layout(&self, items: usize) -> Result<Layout, LayoutError> {
-        self.server().layout(items)
-    }
-
-    fn init(&self, items: usize, rng: &mut Rng) -> Result<Parameters, LayoutError> {
-        self.server().init(items, rng)
-    }
-
-    fn tensors(&self) -> Vec<TensorSlice> {
-        self.server().tensors()
+    fn server(&self) -> Box<dyn ServerModel> {
+        Box::new(M::server(&self.config, &self.features))
     }
 
     fn schedule(&self, cohort: Option<Cohort>, population: &Population) -> Schedule {

@@ -24,7 +24,7 @@ pub use aggregation::{
 };
 pub use client::{ClientModel, TrainInput, TrainResult, TrainStats};
 pub use dp_sgd::DpSgd;
-pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch};
+pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch, erased};
 pub use exposure::{Exposure, RowMeaning};
 pub use model::{EpochTraffic, Epochs, FederatedModel, ModelInfo};
 pub use negatives::Negatives;

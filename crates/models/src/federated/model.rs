@@ -72,6 +72,9 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// Whether it needs facts about items; training and devices then refuse a catalog without.
     const NEEDS_FEATURES: bool = false;
 
+    /// The cohort of a round where users ask for none.
+    const COHORT: Cohort = Cohort::All;
+
     /// Its settings.
     type Config: Config;
 
@@ -88,7 +91,11 @@ pub trait FederatedModel: Send + Sync + 'static {
     fn server(config: &Self::Config, features: &Arc<Facts>) -> Self::Server;
 
     /// How an epoch of a population is divided into rounds; `cohort` is the cohort that users asked for, if they did.
-    fn schedule(config: &Self::Config, cohort: Option<Cohort>, population: &Population) -> Schedule;
+    /// By default every device is asked once an epoch, on average.
+    fn schedule(config: &Self::Config, cohort: Option<Cohort>, population: &Population) -> Schedule {
+        let _ = config;
+        Schedule::in_turn(cohort.unwrap_or(Self::COHORT), population)
+    }
 
     /// The settings with what follows from the schedule filled in. Devices get these.
     #[must_use]

@@ -171,7 +171,7 @@ impl Device {
     fn check_identity(&self, client: ClientIndex, keys: &PublicKeys, seen: &mut BTreeSet<IdentityKey>) -> Result<()> {
         let Some(own) = &self.identity else { return Ok(()) };
         let Some((identity, signature)) = keys.signed else { return Err(DeviceError::Unsigned(client)) };
-        if !own.trusts(&identity) {
+        if !own.roster.contains(&identity) {
             return Err(DeviceError::Unknown(client, identity));
         }
         if !seen.insert(identity) {

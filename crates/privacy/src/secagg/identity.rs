@@ -47,7 +47,7 @@ fn read_key(digits: &str) -> Option<IdentityKey> {
 #[derive(Clone)]
 pub struct Identity {
     key: SigningKey,
-    roster: Arc<Roster>,
+    pub(crate) roster: Arc<Roster>,
 }
 
 impl Identity {
@@ -63,10 +63,6 @@ impl Identity {
 
     pub(crate) fn sign(&self, text: &[u8]) -> [u8; 64] {
         self.key.sign(text).to_bytes()
-    }
-
-    pub(crate) fn trusts(&self, identity: &IdentityKey) -> bool {
-        self.roster.contains(identity)
     }
 }
 

@@ -41,10 +41,3 @@ impl TokenRequest {
         Ok(Token { scope: self.scope, nonce: self.nonce, output })
     }
 }
-
-/// Without the secret.
-impl std::fmt::Debug for TokenRequest {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Request").field("scope", &self.scope).finish_non_exhaustive()
-    }
-}

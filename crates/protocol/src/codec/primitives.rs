@@ -2,7 +2,7 @@
 
 use crate::error::{DecodeError, Result};
 use crate::limits;
-use sottovoce_core::{SimdKernel, simd_dispatch};
+use sottovoce_core::SimdKernel;
 
 /// A cursor over untrusted bytes. Every read names its field for the error message, checks its bounds and allocates
 /// nothing that the bytes do not hold.
@@ -219,12 +219,8 @@ pub(crate) fn write_ascending(numbers: &[u32], out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes that [`write_ascending`] appends.
-pub(crate) fn ascending_bytes(numbers: &[u32]) -> u64 {
-    simd_dispatch(AscendingBytes(numbers))
-}
-
-struct AscendingBytes<'a>(&'a [u32]);
+/// Counts the bytes that [`write_ascending`] appends.
+pub(crate) struct AscendingBytes<'a>(pub(crate) &'a [u32]);
 
 impl SimdKernel for AscendingBytes<'_> {
     type Output = u64;

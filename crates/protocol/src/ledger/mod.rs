@@ -168,7 +168,7 @@ impl Ledger {
             match kind {
                 Kind::LedgerSummary if rest.len() == bytes.len() => {
                     ledger.summary = Summary::read(Reader::new(payload))?;
-                    ledger.totals = ledger.summary.totals();
+                    ledger.totals = ledger.summary.totals;
                 }
                 Kind::LedgerEntry => {
                     let entry = LedgerEntry::read(Reader::new(payload))?;

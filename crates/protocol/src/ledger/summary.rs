@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Counts over entries, by federation and table. Grows with the tables, not with time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
-    totals: Totals,
+    pub(super) totals: Totals,
     tables: BTreeMap<(FederationId, String), RowCounts>,
 }
 
@@ -24,10 +24,6 @@ struct RowCounts {
 impl Summary {
     pub(super) fn is_empty(&self) -> bool {
         self.totals.updates == 0
-    }
-
-    pub(super) fn totals(&self) -> Totals {
-        self.totals
     }
 
     pub(super) fn times(&self, federation: FederationId, table: &str, row: u32) -> u64 {

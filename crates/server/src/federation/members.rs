@@ -17,7 +17,7 @@ pub(crate) struct Member {
 pub(crate) struct Members {
     by_number: BTreeMap<u32, Member>,
     by_credential: HashMap<Hash, u32>,
-    revoked: usize,
+    pub(crate) revoked: usize,
     /// Devices whose last check-in is not stored yet.
     unstored: Vec<u32>,
 }
@@ -86,11 +86,6 @@ impl Members {
         self.by_number.len() - self.revoked
     }
 
-    /// The number of revoked devices.
-    pub(crate) fn revoked(&self) -> usize {
-        self.revoked
-    }
-
     /// The number of devices that checked in since a time.
     pub(crate) fn seen_since(&self, since: Millis) -> usize {
         self.by_number.values().filter(|member| !member.revoked && member.seen >= since).count()
@@ -112,11 +107,11 @@ mod tests {
         members.revoke(1);
         members.revoke(1);
         members.remove(2);
-        assert_eq!((members.active(), members.count(), members.revoked()), (vec![0], 1, 2));
+        assert_eq!((members.active(), members.count(), members.revoked), (vec![0], 1, 2));
         assert_eq!(members.find(&[1; 32]), Some((1, true)));
         assert_eq!(members.find(&[2; 32]), None);
         members.remove(3);
-        assert_eq!(members.revoked(), 1);
+        assert_eq!(members.revoked, 1);
     }
 
     #[test]

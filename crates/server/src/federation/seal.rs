@@ -275,12 +275,6 @@ impl Round {
         let declined = |seat: u32| self.has_declined(seat);
         self.is_settled() && self.seal.as_ref().is_some_and(|seal| seal.step_is_over(now, enough, declined))
     }
-
-    /// A device's seat, and the seal of the round.
-    fn seat_and_seal(&mut self, device: u32) -> Result<(u32, &mut Seal)> {
-        let seat = self.seat(device).ok_or(UploadError::NotAsked)?;
-        Ok((seat, self.seal.as_mut().ok_or(UploadError::RoundClosed)?))
-    }
 }
 
 impl Federation {
@@ -333,8 +327,9 @@ impl Federation {
 
     fn with_seal<T>(&self, device: u32, round: u64, work: impl FnOnce(u32, &mut Seal) -> Result<T>) -> Result<T> {
         let mut state = self.state();
-        let (seat, seal) = state.open_round(round).ok_or(UploadError::RoundClosed)?.seat_and_seal(device)?;
-        work(seat, seal)
+        let open = state.open_round(round).ok_or(UploadError::RoundClosed)?;
+        let seat = open.seat(device).ok_or(UploadError::NotAsked)?;
+        work(seat, open.seal.as_mut().ok_or(UploadError::RoundClosed)?)
     }
 
     /// Closes the current step.

@@ -66,17 +66,9 @@ pub struct PrivacyView {
 
 impl From<&Privacy> for PrivacyView {
     fn from(spent: &Privacy) -> Self {
-        Self {
-            epsilon: spent.epsilon,
-            delta: spent.delta,
-            hides: spent.hides,
-            rounds: spent.rounds,
-            placement: spent.placement,
-            shape: spent.shape,
-            noise_multiplier: spent.multiplier,
-            clip: spent.clip,
-            budget: spent.budget,
-        }
+        let Privacy { epsilon, delta, hides, rounds, placement, shape, multiplier, clip, budget, .. } = *spent;
+        let noise_multiplier = multiplier;
+        Self { epsilon, delta, hides, rounds, placement, shape, noise_multiplier, clip, budget }
     }
 }
 
@@ -188,7 +180,7 @@ impl Federation {
             created: self.created,
             devices: state.members.count(),
             present: state.members.seen_since(now.saturating_sub(PRESENT)),
-            revoked: state.members.revoked(),
+            revoked: state.members.revoked,
             round: state.next_round,
             rounds: self.target_rounds + state.undone,
             undone: state.undone,

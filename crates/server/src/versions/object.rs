@@ -53,6 +53,7 @@ fn read_keyed(text: &str) -> Result<Keyed, String> {
 pub(super) fn encode(state: &VersionState) -> Result<Vec<u8>, String> {
     let tables = state.shared.tables();
     let values: Vec<Vec<u8>> = tables.iter().map(|table| le_bytes(table.values())).collect();
+    let about_table = |shape: &Shape| TableMetadata { name: shape.name.clone(), keyed: keyed_text(shape.keyed).into() };
     let about = Metadata {
         layout: LAYOUT,
         program: env!("CARGO_PKG_VERSION").into(),
@@ -72,10 +73,6 @@ pub(super) fn encode(state: &VersionState) -> Result<Vec<u8>, String> {
     let views = shared.chain([opaque.map(|view| (STATE.to_owned(), view))]).collect::<Result<Vec<_>, _>>();
     let metadata = HashMap::from([(METADATA.to_owned(), about)]);
     views.and_then(|views| safetensors::serialize(views, Some(metadata))).map_err(|error| error.to_string())
-}
-
-fn about_table(shape: &Shape) -> TableMetadata {
-    TableMetadata { name: shape.name.clone(), keyed: keyed_text(shape.keyed).into() }
 }
 
 fn tensor(table: &str) -> String {

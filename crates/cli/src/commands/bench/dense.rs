@@ -73,12 +73,6 @@ impl ClientModel for Network {
         Some(Memory { arena, parameters: Vec::new(), gradients, sgd: Sgd::new(0.1) })
     }
 
-    fn private_values(&self) -> usize {
-        0
-    }
-
-    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
-
     fn train(
         &self,
         input: TrainInput<'_>,

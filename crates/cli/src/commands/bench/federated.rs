@@ -9,7 +9,7 @@ use sottovoce_core::{Histories, History, Rng};
 use sottovoce_federation::{
     Aggregation, Cohort, Coordinator, Disclosure, Federation, Population, Schedule, SimulatedDevices, Strategy,
 };
-use sottovoce_models::federated::{DynClient, Sum};
+use sottovoce_models::federated::{Sum, erased};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{ClientModel, TrainInput, TrainStats};
 use sottovoce_protocol::{Keyed, ModelSpec, Parameters, Policy, Shape, Table, TermsDraft, Trained, UpdateError};
@@ -84,12 +84,6 @@ impl ClientModel for Trivial {
 
     fn scratch(&self, _: usize) {}
 
-    fn private_values(&self) -> usize {
-        0
-    }
-
-    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
-
     fn train(
         &self,
         _: TrainInput<'_>,
@@ -148,7 +142,7 @@ pub(super) fn federation(
     let model = ModelSpec { name: start.shape().name.clone(), settings: Default::default() };
     let (population, start) = (Population::of(&histories), Parameters::new(vec![start])?);
     let disclosure = Disclosure::same(Policy::new(1.0)?, &rng);
-    let devices = SimulatedDevices::new(DynClient::new(client), histories, start.layout(), disclosure, &rng);
+    let devices = SimulatedDevices::new(erased(client), histories, start.layout(), disclosure, &rng);
     let terms = TermsDraft { model, samples: aggregation.is_some(), ..TermsDraft::default() };
     let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng);
     if let Some(aggregation) = aggregation {

@@ -77,7 +77,7 @@ fn features_a_triple(facts: &Arc<Facts>, histories: &Histories, seed: u64) -> Re
     for (user, history) in histories.deduplicated().iter().enumerate() {
         triples += one_round(&client, &shared, history, &mut scratch, &mut rng.stream("device", user as u64))?;
     }
-    Ok(scratch.features_met() as f64 / (triples as f64).max(1.0))
+    Ok(scratch.features_met as f64 / (triples as f64).max(1.0))
 }
 
 fn one_round(

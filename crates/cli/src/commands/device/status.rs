@@ -15,13 +15,9 @@ use std::path::Path;
 pub(crate) fn run(location: &Location, common: &Common) -> Result<()> {
     let folder = location::folder(location)?;
     let device = location::open(location)?;
-    let bytes = stored_bytes(&folder);
-    output::answer(common, &document(&device, &folder, bytes), || page(&device, &folder, bytes))
-}
-
-fn stored_bytes(folder: &Path) -> u64 {
     let files = ["state", "model", "catalog"].into_iter();
-    files.filter_map(|name| fs::metadata(folder.join(name)).ok()).map(|file| file.len()).sum()
+    let bytes = files.filter_map(|name| fs::metadata(folder.join(name)).ok()).map(|file| file.len()).sum();
+    output::answer(common, &document(&device, &folder, bytes), || page(&device, &folder, bytes))
 }
 
 fn membership(device: &Device) -> &'static str {

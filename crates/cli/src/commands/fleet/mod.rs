@@ -166,7 +166,12 @@ impl Users {
         let make = |&user: &u32| {
             let options = Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
             let mut store: Box<dyn Store> = match &args.store {
-                Some(folder) => file_store(folder, user)?,
+                Some(folder) => {
+                    let folder = folder.join(format!("device-{user:07}"));
+                    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+                    // A simulated device needs no secret key.
+                    Box::new(FileStore::open(&folder, Key::new([7; 32]))?)
+                }
                 None => Box::new(MemoryStore::new()),
             };
             if store.load()?.is_some() {
@@ -181,8 +186,11 @@ impl Users {
             enrolment.key = key;
             Ok(Device::enrol(store, enrolment, options)?)
         };
-        let devices = self.learners.iter().map(make).collect::<Result<Vec<_>>>()?;
-        Ok(introduce(devices))
+        let mut devices = self.learners.iter().map(make).collect::<Result<Vec<_>>>()?;
+        // Devices know each other's keys, for rounds with signed identities.
+        let roster: Arc<Roster> = Arc::new(devices.iter().map(Device::identity).collect());
+        devices.iter_mut().for_each(|device| device.set_session_roster(Arc::clone(&roster)));
+        Ok(devices)
     }
 
     /// The user of each device, one line each.
@@ -192,20 +200,6 @@ impl Users {
         };
         devices.iter().zip(&self.learners).filter_map(line).collect()
     }
-}
-
-/// Gives the devices each other's keys, for rounds with signed identities.
-fn introduce(mut devices: Vec<Device>) -> Vec<Device> {
-    let roster: Arc<Roster> = Arc::new(devices.iter().map(Device::identity).collect());
-    devices.iter_mut().for_each(|device| device.set_session_roster(Arc::clone(&roster)));
-    devices
-}
-
-/// The store of a simulated device, which needs no secret key.
-fn file_store(folder: &Path, user: u32) -> Result<Box<dyn Store>> {
-    let folder = folder.join(format!("device-{user:07}"));
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    Ok(Box::new(FileStore::open(&folder, Key::new([7; 32]))?))
 }
 
 /// The secret of a device, the same in every run.

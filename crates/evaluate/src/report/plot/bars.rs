@@ -78,12 +78,8 @@ fn area(
     }
     let names = categories.iter().map(|name| text_width(name)).fold(0.0, f64::max);
     let left = names.min(canvas.width * NAME_SHARE) + 14.0;
-    let band = band_height(series.len());
+    let band = if series.len() <= 1 { LONE + 12.0 } else { GROUPED * series.len() as f64 + 14.0 };
     Area { left, right: canvas.width - 24.0, top, bottom: top + band * categories.len() as f64 + 6.0 }
-}
-
-fn band_height(series: usize) -> f64 {
-    if series <= 1 { LONE + 12.0 } else { GROUPED * series as f64 + 14.0 }
 }
 
 impl Chart<'_> {

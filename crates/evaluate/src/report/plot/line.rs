@@ -25,7 +25,8 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     let legend = frame::legend(canvas, !ends);
     let mut svg = Svg::default();
     let top = frame::draw_header(&mut svg, canvas, &legend, Swatch::Marked, &plot.y.title);
-    let margin = if ends { end_margin(series) } else { 12.0 };
+    let longest = series.iter().map(|s| text_width(&s.name)).fold(0.0, f64::max);
+    let margin = if ends { longest + 28.0 } else { 12.0 };
     let left = frame::margin_left(&y.ticks);
     let area = Area { left, right: canvas.width - margin, top, bottom: top + canvas.area_height() };
     // A label over the highest point needs a little room.
@@ -76,10 +77,6 @@ fn end_labels_fit(canvas: &Canvas<'_>, series: &[Series], x: &PixelScale) -> boo
     let fits = |s: &Series| text_width(&s.name) <= room && end(s).is_none_or(|share| share > 0.85);
     let named = series.iter().any(|s| !s.name.is_empty());
     named && !canvas.narrow() && series.len() <= 10 && series.iter().all(fits)
-}
-
-fn end_margin(series: &[Series]) -> f64 {
-    series.iter().map(|s| text_width(&s.name)).fold(0.0, f64::max) + 28.0
 }
 
 /// A series laid out in pixels, in runs between gaps.

@@ -142,7 +142,7 @@ impl Network {
     /// Adds the gradient of the output vectors' regularisation. Layers are not regularised: a tower that decays as a
     /// whole ends in denormal numbers, which are slow.
     pub(super) fn add_output_decay(&self, regularisation: f64, gradients: &mut [f32]) -> Result<(), NeuralError> {
-        for slot in [Some(self.output), self.tower.as_ref().map(Tower::output)].into_iter().flatten() {
+        for slot in [Some(self.output), self.tower.as_ref().map(|tower| tower.output)].into_iter().flatten() {
             add_weight_decay(regularisation as f32, slot.of(&self.shared)?, slot.of_mut(gradients)?);
         }
         Ok(())

@@ -13,7 +13,7 @@ const RELU: Activation = Activation::Relu;
 /// The layers; their parameters are in the buffer of shared parameters.
 pub(super) struct Tower {
     layers: Vec<Linear>,
-    output: Slot,
+    pub(super) output: Slot,
     width: usize,
     factors: usize,
     arithmetic: Arithmetic,
@@ -39,11 +39,6 @@ impl Tower {
         let layers = inputs.map(linear).collect::<Result<_, _>>()?;
         let output = layout.add("tower.output".to_owned(), &[factors], Role::Weight, Init::fan_in(factors))?;
         Ok(Self { layers, output, width, factors, arithmetic: layout.arithmetic() })
-    }
-
-    /// The slot of the output vector.
-    pub(super) fn output(&self) -> Slot {
-        self.output
     }
 
     /// Size of the arena for a training pass over so many samples.

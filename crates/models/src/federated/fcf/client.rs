@@ -28,7 +28,7 @@ impl Prepared {
     fn of(table: Option<&Table>, width: usize) -> Self {
         let (rows, values) = table.map_or((0, &[][..]), |table| (table.shape().rows, table.values()));
         let items = factors::Table::from_dense(rows as usize, width, values);
-        let gram = with_stride!(items.stride(), N => least_squares::gram(items.padded::<N>()).into_flattened());
+        let gram = with_stride!(items.stride, N => least_squares::gram(items.padded::<N>()).into_flattened());
         Self { items, gram }
     }
 }
@@ -43,7 +43,7 @@ pub struct Scratch {
 impl Client {
     /// Solves for the owner's vector, exactly.
     fn solve(&self, prepared: &Prepared, history: &[u32], scratch: &mut Scratch, user: &mut [f32]) {
-        with_stride!(prepared.items.stride(), N => self.solve_padded::<N>(prepared, history, scratch));
+        with_stride!(prepared.items.stride, N => self.solve_padded::<N>(prepared, history, scratch));
         user.copy_from_slice(&scratch.solution[..self.config.factors]);
     }
 
@@ -109,7 +109,7 @@ impl ClientModel for Client {
     }
 
     fn scratch(&self, _items: usize) -> Scratch {
-        let stride = factors::Table::zeros(0, self.config.factors).stride();
+        let stride = factors::Table::zeros(0, self.config.factors).stride;
         Scratch { matrix: vec![0.0; stride * stride], solution: vec![0.0; stride] }
     }
 

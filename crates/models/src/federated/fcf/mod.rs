@@ -29,8 +29,8 @@ pub use client::{Client, Prepared, Scratch};
 pub use config::{FcfConfig, FcfNegatives, ServerOptimiser};
 
 use super::{
-    AdamSettings, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo,
-    Population, RowMeaning, Schedule, Sgd,
+    AdamSettings, AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo, RowMeaning,
+    Sgd,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -57,10 +57,6 @@ impl FederatedModel for Fcf {
 
     fn server(config: &FcfConfig, _: &Arc<Facts>) -> Server {
         Server { factors: config.factors, init_deviation: config.init_deviation as f32 }
-    }
-
-    fn schedule(_: &FcfConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        Schedule::in_turn(cohort.unwrap_or(Cohort::All), population)
     }
 
     fn aggregation(config: &FcfConfig, devices: usize) -> AggregationSpec {

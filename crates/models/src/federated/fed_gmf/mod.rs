@@ -24,15 +24,9 @@ pub use client::{Client, Scratch};
 pub use config::FedGmfConfig;
 pub use server::Server;
 
-use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
-    Schedule,
-};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning, Schedule};
 use sottovoce_core::Facts;
 use std::sync::Arc;
-
-/// Devices of a round by default.
-const COHORT: usize = 50;
 
 /// FedGMF.
 pub struct FedGmf;
@@ -42,6 +36,7 @@ impl FederatedModel for FedGmf {
         .summary("Generalised matrix factorisation by FedAvg: items' vectors and the output layer are shared, users' vectors stay on their devices")
         .paper("He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017; McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017");
     const EPOCHS: Epochs = Epochs::of_devices(50);
+    const COHORT: Cohort = Cohort::Count(50);
 
     type Config = FedGmfConfig;
     type Client = Client;
@@ -53,10 +48,6 @@ impl FederatedModel for FedGmf {
 
     fn server(config: &FedGmfConfig, _: &Arc<Facts>) -> Server {
         Server { factors: config.factors, init_deviation: config.init_deviation as f32 }
-    }
-
-    fn schedule(_: &FedGmfConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        Schedule::in_turn(cohort.unwrap_or(Cohort::Count(COHORT)), population)
     }
 
     fn scheduled(config: FedGmfConfig, _: &Schedule) -> FedGmfConfig {

@@ -25,10 +25,7 @@ mod config;
 pub use client::{Client, Scratch};
 pub use config::FedMfConfig;
 
-use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo, Population,
-    RowMeaning, Schedule,
-};
+use super::{AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo, RowMeaning};
 use sottovoce_core::Facts;
 use std::sync::Arc;
 
@@ -56,10 +53,6 @@ impl FederatedModel for FedMf {
 
     fn server(config: &FedMfConfig, _: &Arc<Facts>) -> Server {
         Server { factors: config.factors, init_deviation: config.init_deviation as f32 }
-    }
-
-    fn schedule(_: &FedMfConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        Schedule::in_turn(cohort.unwrap_or(Cohort::All), population)
     }
 
     fn aggregation(config: &FedMfConfig, _: usize) -> AggregationSpec {

@@ -32,15 +32,9 @@ pub use config::FedVaeConfig;
 pub use layers::Kind;
 pub use server::Server;
 
-use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
-    Schedule,
-};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning, Schedule};
 use sottovoce_core::{Facts, math};
 use std::sync::Arc;
-
-/// Devices of a round by default.
-const COHORT: usize = 100;
 
 /// FedVAE.
 pub struct FedVae;
@@ -50,6 +44,7 @@ impl FederatedModel for FedVae {
         .summary("An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared")
         .paper("Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021");
     const EPOCHS: Epochs = Epochs::of_devices(50);
+    const COHORT: Cohort = Cohort::Count(100);
 
     type Config = FedVaeConfig;
     type Client = Client;
@@ -61,10 +56,6 @@ impl FederatedModel for FedVae {
 
     fn server(config: &FedVaeConfig, _: &Arc<Facts>) -> Server {
         Server { kind: config.network, hidden: config.hidden, latent: config.latent }
-    }
-
-    fn schedule(_: &FedVaeConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        Schedule::in_turn(cohort.unwrap_or(Cohort::Count(COHORT)), population)
     }
 
     /// A gradient is what one step of learning rate 1 comes to.

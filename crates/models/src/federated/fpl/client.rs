@@ -72,7 +72,8 @@ impl<const F: usize> SimdKernel for Training<'_, F> {
         let loss = scratch.compare();
         // Hidden items need decoys only where negatives are drawn from the whole catalog.
         let hidden = if drawing.negatives == Negatives::Decoys { hidden } else { &[] };
-        if scratch.needs_decoys(hidden) {
+        // Something was drawn that the owner has, or may have been that they hide.
+        if !(scratch.decoys.is_empty() && hidden.is_empty()) {
             scratch.make_decoys(user, table.values(), device.regularisation.negative);
             device.step::<F>(regularisations, user, scratch, rows);
             scratch.settle_decoys(hidden, user.len() + 1, rows);
@@ -101,7 +102,7 @@ impl Client {
         change.fill(0.0);
         let (rows, touched) = (&scratch.rows[..], scratch.items.iter().zip(&scratch.marks));
         for (row, (&item, &mark)) in values.chunks_exact_mut(user.len() + 1).zip(touched) {
-            let [sum, times] = rows[item as usize].sum_and_times();
+            let [_, sum, times, _] = rows[item as usize].0.to_array();
             let back = times * regularisations[mark as usize];
             let (factors, bias) = row.split_at_mut(user.len());
             simd::gradient(user, [sum, back], factors, change);

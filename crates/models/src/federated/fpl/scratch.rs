@@ -61,19 +61,12 @@ pub(super) struct Drawing<'a> {
 /// A row touched in the round: its score, S (the signed sum of s), n (how often the row came) and nothing. Together in
 /// one vector, which is what they are changed as.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Row(f32x4);
+pub(super) struct Row(pub(super) f32x4);
 
 impl Row {
     #[inline(always)]
     fn score(&self) -> f32 {
         self.0.to_array()[0]
-    }
-
-    /// S and n.
-    #[inline(always)]
-    pub(super) fn sum_and_times(&self) -> [f32; 2] {
-        let [_, sum, times, _] = self.0.to_array();
-        [sum, times]
     }
 }
 
@@ -241,11 +234,6 @@ impl Scratch {
 }
 
 impl Scratch {
-    /// Whether anything was drawn that the owner has, or may have been that they hide.
-    pub(super) fn needs_decoys(&self, hidden: &[u32]) -> bool {
-        !(self.decoys.is_empty() && hidden.is_empty())
-    }
-
     /// Writes down, as a row of a negative, what leaves of each item of the owner's that was drawn as one: what leaves
     /// of anybody who draws it.
     pub(super) fn make_decoys(&mut self, user: &[f32], table: &[f32], regularisation: f32) {

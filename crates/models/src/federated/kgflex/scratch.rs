@@ -29,7 +29,8 @@ pub struct Scratch {
     pub(super) touched: Vec<u32>,
     pub(super) touched_slots: Vec<u16>,
     pub(super) marks: Vec<RowOrigin>,
-    features_met: u64,
+    /// Features that triples touched so far.
+    pub features_met: u64,
     /// For centralised training: features in slots with their weights, and slots of a triple with their signs.
     pub(super) own_features: Vec<(u32, f32)>,
     pub(super) met_slots: Vec<(u32, f32)>,
@@ -75,12 +76,6 @@ impl Scratch {
             #[cfg(test)]
             triples: Vec::new(),
         }
-    }
-
-    /// How many features of items of triples were selected ones, over all devices since it was made: what
-    /// training costs is measured by them.
-    pub fn features_met(&self) -> u64 {
-        self.features_met
     }
 
     /// Bytes held on the heap.

@@ -1,8 +1,8 @@
 //! The device's half: learns to complete its owner's interests, one of which is hidden.
 
+use super::LookalikeConfig;
 use super::network::{Inputs, Network, PAGES};
 use super::server::{Server, flattened, output_rows};
-use super::LookalikeConfig;
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Pages, Rng, math};
 use sottovoce_neural::{Arena, NeuralError, SparseRows, Statistics};
@@ -128,12 +128,6 @@ impl ClientModel for Client {
             marks: Vec::new(),
         }
     }
-
-    fn private_values(&self) -> usize {
-        0
-    }
-
-    fn init_private(&self, _: &mut [f32], _: &mut Rng) {}
 
     fn train(
         &self,

@@ -1,7 +1,7 @@
 //! Settings of look-alike modelling.
 
-use super::network::{Cell, Normalisation, Shape, Text};
 use super::Continual;
+use super::network::{Cell, Normalisation, Shape, Text};
 use crate::config;
 use crate::federated::{MeanAggregation, MeanStrategy};
 

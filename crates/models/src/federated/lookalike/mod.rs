@@ -38,15 +38,9 @@ pub use network::{Cell, Inputs, Network, Normalisation, PAGES, Pass, Shape, Text
 pub use replay::{Continual, REPLAY_SHARE, replayed};
 pub use server::Server;
 
-use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
-    Schedule,
-};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning, Schedule};
 use sottovoce_core::Facts;
 use std::sync::Arc;
-
-/// Devices of a round by default.
-const COHORT: usize = 50;
 
 /// The paper.
 pub(super) const PAPER: &str =
@@ -60,6 +54,7 @@ impl FederatedModel for Lookalike {
         .summary("An autoencoder of interests that also reads the last pages: completes what a person cares for")
         .paper(PAPER);
     const EPOCHS: Epochs = Epochs::of_devices(10);
+    const COHORT: Cohort = Cohort::Count(50);
 
     type Config = LookalikeConfig;
     type Client = Client;
@@ -71,10 +66,6 @@ impl FederatedModel for Lookalike {
 
     fn server(config: &LookalikeConfig, _: &Arc<Facts>) -> Server {
         Server { shape: config.network.shape() }
-    }
-
-    fn schedule(_: &LookalikeConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        Schedule::in_turn(cohort.unwrap_or(Cohort::Count(COHORT)), population)
     }
 
     /// A gradient is what one epoch with learning rate 1 comes to.

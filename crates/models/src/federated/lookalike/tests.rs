@@ -91,7 +91,8 @@ fn gradients_are_pytorchs() {
     for (name, cell) in [("lstm", Cell::Lstm), ("gru", Cell::Gru), ("rnn", Cell::Rnn)] {
         let mut case = Case::new(shape(Text::Titles, cell, Normalisation::Batch), Statistics::Batch);
         // Values that both programs compute: sines of their place.
-        let sines = |count: usize, from: usize| (from..from + count).map(|place| (place as f64 * 1.9 + 1.0).sin() * 0.6);
+        let sines =
+            |count: usize, from: usize| (from..from + count).map(|place| (place as f64 * 1.9 + 1.0).sin() * 0.6);
         let mut place = 0;
         for tensor in case.network.layout().tensors() {
             let values: Vec<f64> = sines(tensor.slot.range().len(), place).collect();
@@ -184,7 +185,9 @@ fn an_update_has_the_rows_it_says() {
     let stats = train(history, &[], &mut into);
     assert_eq!(stats.samples, 1);
     assert!(stats.loss > 0.0);
-    let rows = |table: usize, into: &Trained| into.update().tables()[table].iter().map(|(row, _)| row as u32).collect::<Vec<u32>>();
+    let rows = |table: usize, into: &Trained| {
+        into.update().tables()[table].iter().map(|(row, _)| row as u32).collect::<Vec<u32>>()
+    };
     let seen = rows(0, &into);
     assert!(seen.len() <= 2 && seen.iter().all(|item| [1, 3, 4].contains(item)), "{seen:?}");
     assert_eq!(rows(1, &into), (0..6).collect::<Vec<u32>>());

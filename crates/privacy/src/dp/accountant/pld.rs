@@ -36,7 +36,9 @@ pub(super) fn epsilon(losses: &[(Loss, u64)], delta: f64) -> f64 {
         return 0.0;
     }
     let tail = CUT * delta / rounds as f64;
-    let mut step = first_step(losses, rounds as f64, tail);
+    let variance = losses.iter().map(|(loss, count)| loss.variance() * *count as f64).sum::<f64>() / rounds as f64;
+    let widest = losses.iter().map(|(loss, _)| loss.range(tail)).map(|(a, b)| b - a).fold(0.0, f64::max);
+    let mut step = (STEP * variance.sqrt()).clamp(SMALLEST_STEP, LARGEST_STEP).max(widest / POINTS);
     loop {
         let grids: Vec<(Grid, u64)> = losses.iter().map(|(loss, count)| (Grid::of(loss, step, tail), *count)).collect();
         let (low, high) = window(&grids, CUT * delta);
@@ -45,12 +47,6 @@ pub(super) fn epsilon(losses: &[(Loss, u64)], delta: f64) -> f64 {
         }
         step *= 1.1 * (high - low) as f64 / POINTS;
     }
-}
-
-fn first_step(losses: &[(Loss, u64)], rounds: f64, tail: f64) -> f64 {
-    let variance = losses.iter().map(|(loss, count)| loss.variance() * *count as f64).sum::<f64>() / rounds;
-    let widest = losses.iter().map(|(loss, _)| loss.range(tail)).map(|(a, b)| b - a).fold(0.0, f64::max);
-    (STEP * variance.sqrt()).clamp(SMALLEST_STEP, LARGEST_STEP).max(widest / POINTS)
 }
 
 impl Grid {
