@@ -1,7 +1,7 @@
 //! `train`, `recommend`, `evaluate` and `unlearn`.
 
 use super::{Preparing, cutoff, key_value};
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
 use std::path::PathBuf;
@@ -34,11 +34,13 @@ pub(crate) struct Train {
     /// Name of the model; `sottovoce models` lists them
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
-    /// A file, a folder, a bare name, or synth:town[:users=N]
+    /// A file, a folder, a bare name, synth:town[:users=N], or clicks: synth:clicks[:users=N][:period=1|2]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
     #[command(flatten)]
     pub(crate) settings: ModelSettings,
+    #[command(flatten)]
+    pub(crate) clicks: ClickArgs,
     /// Cutoffs of the metrics
     #[arg(long, value_name = "K,K..", value_delimiter = ',', default_values_t = [5, 10, 20], value_parser = cutoff)]
     pub(crate) at: Vec<usize>,
@@ -68,6 +70,30 @@ pub(crate) struct Train {
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) preparing: Preparing,
+}
+
+/// How a click log is understood: people learn and are recommended categories.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Clicks")]
+pub(crate) struct ClickArgs {
+    /// DATA is a click log or a folder of Microsoft News (MIND), with categories of this taxonomy (`own`: MIND's)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) taxonomy: Option<String>,
+    /// Clicks of an earlier period, which the setting `continual` goes on from; a fifth of those evaluated are from it
+    #[arg(long, value_name = "DATA")]
+    pub(crate) before: Option<String>,
+    /// Evaluate on the people of this part
+    #[arg(long, value_name = "PART", value_enum, default_value_t = PeoplePart::Test)]
+    pub(crate) people: PeoplePart,
+}
+
+/// Parts of the people of a click log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PeoplePart {
+    /// For the choice of settings
+    Validation,
+    /// For results
+    Test,
 }
 
 /// `recommend`.

@@ -1,5 +1,6 @@
 //! `train`: one model on one data set.
 
+mod from_clicks;
 mod from_histories;
 
 use crate::args::{Common, Train};
@@ -164,6 +165,9 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let settings = model.settings(args.settings.given())?;
     if !common.quiet {
         settings.notes().for_each(|note| output::note(&note));
+    }
+    if from_clicks::are_clicks(args) {
+        return from_clicks::run(args, common, model, &settings);
     }
     if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
         return from_histories::run(args, common, model, &settings);
