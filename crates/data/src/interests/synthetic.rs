@@ -50,12 +50,12 @@ const PAGES: usize = 24;
 /// Where period 1 is at home.
 const TECHNOLOGY: usize = 8;
 /// How often period 1's most popular categories are somebody's first interest or a later one.
-const HEAD: [f64; 5] = [0.44, 0.2, 0.08, 0.06, 0.05];
+const HEAD: [f64; 5] = [0.5, 0.22, 0.07, 0.05, 0.04];
 /// How often a further interest goes with another for everybody, and how often for people of a style.
-const FOR_ALL: f64 = 0.5;
-const FOR_STYLE: f64 = 0.25;
+const FOR_ALL: f64 = 0.55;
+const FOR_STYLE: f64 = 0.3;
 /// Weights of what goes with a category.
-const COMPANIONS: [f64; 5] = [0.5, 0.2, 0.14, 0.1, 0.06];
+const COMPANIONS: [f64; 5] = [0.65, 0.15, 0.1, 0.06, 0.04];
 const DAY: i64 = 86_400;
 
 /// A log as its name describes it: `synth:clicks:users=20000:period=1:seed=3`.
@@ -156,7 +156,7 @@ impl Weighted {
 struct World {
     popular: Weighted,
     companions: Vec<[usize; COMPANIONS.len()]>,
-    /// By topic and style.
+    /// By section and style.
     of_style: Vec<[[usize; 2]; STYLES.len()]>,
     by_rank: Weighted,
 }
@@ -171,7 +171,7 @@ impl World {
             let near = topic_of(category) / TOPICS_A_SECTION == TECHNOLOGY;
             weights[category] = match spec.period {
                 1 => (if near { 1.0 } else { 0.08 }) / (rank as f64 + 10.0),
-                _ => (if near { 0.1 } else { 1.0 }) / (rank as f64 + 12.0),
+                _ => (if near { 0.1 } else { 1.0 }) / (rank as f64 + 3.0),
             };
         }
         if spec.period == 1 {
@@ -185,9 +185,9 @@ impl World {
         // What goes together is the same in both periods.
         let companions = (0..CATEGORIES).map(|category| companions(category, root)).collect();
         let popular = Weighted::new(weights);
-        let of_style = (0..TOPICS_OPEN)
-            .map(|topic| {
-                let mut rng = root.stream("style", topic as u64);
+        let of_style = (0..SECTIONS - SENSITIVE_SECTIONS)
+            .map(|section| {
+                let mut rng = root.stream("style", section as u64);
                 std::array::from_fn(|_| std::array::from_fn(|_| rng.index(CATEGORIES)))
             })
             .collect();
@@ -209,7 +209,7 @@ impl World {
             let next = if chance < FOR_ALL {
                 self.companions[with][self.by_rank.draw(rng)]
             } else if chance < FOR_ALL + FOR_STYLE {
-                self.of_style[topic_of(with)][style][usize::from(rng.chance(0.3))]
+                self.of_style[topic_of(with) / TOPICS_A_SECTION][style][usize::from(rng.chance(0.2))]
             } else {
                 self.popular.draw(rng)
             };

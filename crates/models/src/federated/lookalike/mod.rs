@@ -7,9 +7,9 @@
 //! With x the person's interests as ones, one of them hidden, and P the vectors of the last five pages that are not
 //! about the hidden one:
 //! ```text
-//! c = N(relu(W2 relu(W1 x + b1) + b2))              the code
+//! c = relu(N(W2 relu(W1 x + b1) + b2))              the code
 //! t = last state of an RNN, a GRU or an LSTM over P
-//! h = N(relu(W3 N([c, t]) + b3)), some of it dropped
+//! h = relu(N(W3 N([c, t]) + b3)), some of it dropped
 //! y = sigmoid(W4 h + b4)                             a probability for each category
 //! loss = mean over categories of the binary cross-entropy between y and all interests
 //! ```

@@ -100,6 +100,9 @@ impl Shape {
     }
 }
 
+/// By how much a batch moves running statistics.
+const MOMENTUM: f64 = 0.05;
+
 #[derive(Clone, Copy, Debug)]
 enum Norm {
     Batch(BatchNorm),
@@ -179,7 +182,7 @@ impl Norm {
     /// Moves running statistics towards a batch's; their gradients are not the optimiser's business then.
     fn follow<R: Real>(&self, parameters: &mut [R], tape: &NormTape<'_, R>) -> Result<(), NeuralError> {
         match (self, tape) {
-            (Self::Batch(norm), NormTape::Batch(tape)) => norm.update_running(parameters, tape, 0.1),
+            (Self::Batch(norm), NormTape::Batch(tape)) => norm.update_running(parameters, tape, MOMENTUM),
             _ => Ok(()),
         }
     }
@@ -197,11 +200,10 @@ pub struct Inputs<'a, R> {
 /// What a forward pass left behind.
 pub struct Pass<'a, R> {
     first: &'a mut [R],
-    second: &'a mut [R],
-    code: NormTape<'a, R>,
+    normed: NormTape<'a, R>,
+    code: &'a mut [R],
     text: Option<RecurrentTape<'a, R>>,
     joined: NormTape<'a, R>,
-    third: &'a mut [R],
     hidden: NormTape<'a, R>,
     dropped: &'a mut [R],
     mask: Option<&'a mut [R]>,
@@ -280,7 +282,7 @@ impl Network {
         let joined = self.third.inputs();
         let norms = self.code.space(rows, code) + self.joined.space(rows, joined) + self.hidden.space(rows, hidden);
         let text = self.text.map_or(0, |text| text.space(rows, PAGES) + rows * PAGES * self.shape.units);
-        let forward = rows * (4 * hidden + code + joined + self.categories());
+        let forward = rows * (4 * hidden + 2 * code + joined + self.categories());
         let backward = rows * (self.categories() + 2 * hidden + 2 * joined + 2 * code + hidden);
         Arena::new(norms + text + forward + backward + 8 * (joined + hidden), 0)
     }
@@ -300,9 +302,11 @@ impl Network {
         let rows = inputs.interests.rows();
         let first = self.first.forward_sparse(parameters, inputs.interests, space)?;
         Activation::Relu.apply(first);
+        // Norms come before activations: a unit that few people activate has hardly any variance after one.
         let second = self.second.forward(parameters, first, space)?;
-        Activation::Relu.apply(second);
-        let code = self.code.forward(parameters, second, statistics, space)?;
+        let normed = self.code.forward(parameters, second, statistics, space)?;
+        let code = space.copy(normed.output())?;
+        Activation::Relu.apply(code);
         let text = match &self.text {
             Some(text) => Some(text.forward(parameters, Sequences::new(inputs.pages, rows, PAGES), space)?),
             None => None,
@@ -310,22 +314,22 @@ impl Network {
         let joined = space.zeros(rows * self.third.inputs())?;
         let width = self.shape.code;
         for (row, joined) in joined.chunks_exact_mut(self.third.inputs()).enumerate() {
-            joined[..width].copy_from_slice(&code.output()[row * width..][..width]);
+            joined[..width].copy_from_slice(&code[row * width..][..width]);
             if let Some(text) = &text {
                 joined[width..].copy_from_slice(text.last(row));
             }
         }
         let joined = self.joined.forward(parameters, joined, statistics, space)?;
         let third = self.third.forward(parameters, joined.output(), space)?;
-        Activation::Relu.apply(third);
         let hidden = self.hidden.forward(parameters, third, statistics, space)?;
         let dropped = space.copy(hidden.output())?;
+        Activation::Relu.apply(dropped);
         let mask = match rng {
             Some(rng) if self.shape.dropout > 0.0 => Some(self.dropout.forward(dropped, rng, space)?),
             _ => None,
         };
         let logits = self.output.forward(parameters, dropped, space)?;
-        Ok(Pass { first, second, code, text, joined, third, hidden, dropped, mask, logits })
+        Ok(Pass { first, normed, code, text, joined, hidden, dropped, mask, logits })
     }
 
     /// Adds the gradients of a loss, given that of the logits.
@@ -347,9 +351,9 @@ impl Network {
         if let Some(mask) = &pass.mask {
             self.dropout.backward(mask, dropped)?;
         }
-        let third = space.zeros(pass.third.len())?;
+        Activation::Relu.backward(pass.dropped, dropped)?;
+        let third = space.zeros(dropped.len())?;
         self.hidden.backward(parameters, &pass.hidden, dropped, gradients, third, space)?;
-        Activation::Relu.backward(pass.third, third)?;
         let normed = space.zeros(pass.joined.output().len())?;
         self.third.backward(parameters, pass.joined.output(), third, gradients, Some(&mut *normed))?;
         let joined = space.zeros(normed.len())?;
@@ -366,9 +370,9 @@ impl Network {
             let dy = StateGradients { states, last_cells: None };
             text.backward(parameters, tape, dy, gradients, SequenceGradients::default(), space)?;
         }
-        let second = space.zeros(pass.second.len())?;
-        self.code.backward(parameters, &pass.code, code, gradients, second, space)?;
-        Activation::Relu.backward(pass.second, second)?;
+        Activation::Relu.backward(pass.code, code)?;
+        let second = space.zeros(code.len())?;
+        self.code.backward(parameters, &pass.normed, code, gradients, second, space)?;
         let first = space.zeros(pass.first.len())?;
         self.second.backward(parameters, pass.first, second, gradients, Some(&mut *first))?;
         Activation::Relu.backward(pass.first, first)?;
@@ -385,7 +389,7 @@ impl Network {
         pass: &Pass<'_, R>,
         gradients: &mut [R],
     ) -> Result<(), NeuralError> {
-        for (norm, tape) in [(&self.code, &pass.code), (&self.joined, &pass.joined), (&self.hidden, &pass.hidden)] {
+        for (norm, tape) in [(&self.code, &pass.normed), (&self.joined, &pass.joined), (&self.hidden, &pass.hidden)] {
             norm.follow(parameters, tape)?;
         }
         for tensor in self.layout.tensors().iter().filter(|tensor| tensor.role == sottovoce_neural::Role::Statistic) {

@@ -63,7 +63,7 @@ def run(cell):
             x, None, None, p[f"{name}.weight"], p[f"{name}.bias"], training=True
         )
 
-    code = normed("encoder.norm", torch.relu(dense("encoder.second", torch.relu(dense("encoder.first", seen)))))
+    code = torch.relu(normed("encoder.norm", dense("encoder.second", torch.relu(dense("encoder.first", seen)))))
     module = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}[cell](DIM, UNITS, batch_first=True)
     weights = {
         "weight_ih_l0": p["embedder.input.weight"].T,
@@ -73,7 +73,7 @@ def run(cell):
     }
     states, _ = torch.func.functional_call(module, weights, (pages,))
     joined = normed("decoder.first_norm", torch.cat([code, states[:, -1]], dim=1))
-    hidden = normed("decoder.second_norm", torch.relu(dense("decoder.first", joined)))
+    hidden = torch.relu(normed("decoder.second_norm", dense("decoder.first", joined)))
     logits = dense("decoder.second", hidden)
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, target)
     loss.backward()
