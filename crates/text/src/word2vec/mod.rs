@@ -38,8 +38,8 @@ pub struct Word2VecConfig {
     /// Seed of the first vectors and of all draws.
     pub seed: u64,
     /// Copies of the vectors that are trained side by side and merged again and again, 1 to 64. One is exact. More can
-    /// use as many threads; measure before you do (docs/performance.md). The result depends on this number, but never on
-    /// the number of threads.
+    /// use as many threads; measure before you do (docs/performance.md). The result depends on this number, but never
+    /// on the number of threads.
     pub replicas: usize,
 }
 
