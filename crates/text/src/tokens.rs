@@ -30,7 +30,7 @@ pub fn normalise(text: &str) -> String {
     folded.nfc().collect()
 }
 
-/// The words of a text, [normalised](normalise): what [`Word2Vec`](crate::Word2Vec) trains on when sentences are titles.
+/// The words of a text, [normalised](normalise): what [`Word2Vec`](crate::Word2Vec) trains on if sentences are titles.
 ///
 /// Words end where Unicode says so (UAX 29); punctuation is dropped, emoji are words. Chinese, Japanese, Thai, Lao,
 /// Khmer and Burmese write no spaces between words: their text gives all pairs of neighbouring characters instead.

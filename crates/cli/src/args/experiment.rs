@@ -61,11 +61,12 @@ pub(crate) struct Models {
 
 The peer command is called as CMD implicit-bpr|implicit-als FILE --factors N --epochs N --threads 1 and prints one line \
 of JSON with cpu_s_per_epoch, triples_per_cpu_s and ndcg; as CMD torch-multivae FILE --epochs N --threads N with \
-cpu_s_per_epoch and wall_s_per_epoch; and as CMD torch-step --batch N --threads 1 with cpu_us_per_step. Ratios are then \
+cpu_s_per_epoch and wall_s_per_epoch; as CMD gensim-word2vec FILE --window N --epochs N --threads 1 (a window of 0 is \
+the whole sentence) with words_per_cpu_s; and as CMD torch-step --batch N --threads 1 with cpu_us_per_step. Ratios are then \
 printed next to our figures.")]
 pub(crate) struct Bench {
-    /// Benchmarks to run: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, secagg, he, noise,
-    /// evaluate, memory [default: all]
+    /// Benchmarks to run: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, word2vec, secagg,
+    /// he, noise, evaluate, memory [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// Data set to measure on

@@ -32,12 +32,14 @@ pub struct Word2VecConfig {
     pub learning_rate: f32,
     /// Learning rate at the end, to which it falls linearly.
     pub min_learning_rate: f32,
-    /// Words that are more than this share of the corpus are left out at random, the more the more frequent; 0 for none.
+    /// Words that are more than this fraction of the corpus are left out at random, more often the more frequent they
+    /// are; 0 keeps all.
     pub subsample: f64,
     /// Seed of the first vectors and of all draws.
     pub seed: u64,
     /// Copies of the vectors that are trained side by side and merged again and again, 1 to 64. One is exact. More can
-    /// use as many threads. The result depends on this number, but never on the number of threads.
+    /// use as many threads; measure before you do (docs/performance.md). The result depends on this number, but never
+    /// on the number of threads.
     pub replicas: usize,
 }
 
@@ -80,6 +82,32 @@ impl Word2VecConfig {
 
 /// Trains word vectors by CBOW with negative sampling (Mikolov et al. 2013): each word is predicted from the mean of
 /// its context's vectors, against random words.
+///
+/// **As in gensim 4** (`Word2Vec(sg=0, cbow_mean=1)`): vectors start uniform within 0.5 / dim, output vectors at 0;
+/// noise words in proportion to count^0.75; a noise word equal to the true one is skipped; the reach of a window is
+/// drawn from 1 to `window` for each word; frequent words are left out by the same formula; the error is added to each
+/// word of the context undivided; the learning rate falls linearly. `window: None` is gensim's `shrink_windows=False`
+/// with a window as long as the longest sentence.
+///
+/// **Other than gensim**: the sigmoid is computed, not looked up, and errors of scores beyond +-6 count too. All random
+/// words of a step are scored before one is moved. The learning rate falls at each sentence, not at each batch of
+/// 10,000 words. Sentences beyond 10,000 words are not cut off. Without a window, words repeated in a sentence count
+/// once, and a sentence costs time linear in its length, not quadratic. Threads work on replicas that are merged in a
+/// fixed order, instead of on one table without locks; the same seed gives the same bytes. Random numbers are others,
+/// so that vectors are not equal to gensim's; neighbours agree as well as those of two seeds of gensim do
+/// (docs/performance.md).
+///
+/// ```
+/// use sottovoce_text::{Corpus, Word2Vec, Word2VecConfig, words};
+/// let mut corpus = Corpus::new();
+/// for title in ["Fresh bread", "Bread with butter"].iter().cycle().take(200) {
+///     corpus.push(words(title));
+/// }
+/// let config = Word2VecConfig { window: Some(5), dim: 20, ..Word2VecConfig::default() };
+/// let (vectors, stats) = Word2Vec::new(config)?.train(&corpus)?;
+/// assert_eq!((vectors.len(), stats.tokens), (4, 500));
+/// # Ok::<(), sottovoce_text::TextError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Word2Vec {
     config: Word2VecConfig,

@@ -9,8 +9,8 @@ use std::ops::Range;
 /// Words of a part of the corpus at least.
 const PART: usize = 10_000;
 
-/// With replicas, words of a part at least for each word of the vocabulary: merging costs a pass over all vectors, which
-/// then takes a small share of the time.
+/// With replicas, words of a part at least for each word of the vocabulary. Merging costs a pass over all vectors,
+/// which is then a small part of the time.
 const PART_PER_WORD: usize = 4;
 
 /// Rows that are merged at once.

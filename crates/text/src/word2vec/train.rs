@@ -132,9 +132,9 @@ impl TrainPart<'_> {
     /// Predicts each word from all others of the sentence, in time linear in its length. Repeated words count once:
     /// a step moves each vector of the context, and would move those of repeated words so many times as far.
     ///
-    /// A step adds its error e to the vectors of all other words. Instead, `moved` sums up all errors and the table gets
-    /// -e for the word itself: each vector is its row of the table plus `moved`. So the sum of all n vectors, `total`,
-    /// grows by (n - 1) e.
+    /// A step adds its error e to the vectors of all other words. Instead, `moved` sums up all errors and the table
+    /// gets -e for the word itself: each vector is its row of the table plus `moved`. So the sum of all n vectors,
+    /// `total`, grows by (n - 1) e.
     #[inline(always)]
     fn whole(&mut self, rate: f32) {
         let scratch = &mut *self.scratch;

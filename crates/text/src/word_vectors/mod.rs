@@ -13,8 +13,8 @@ use std::io::Write;
 /// Words and their vectors: read from a file, or trained by [`Word2Vec`](crate::Word2Vec).
 ///
 /// As an [`Encoder`] it gives the mean of the vectors of a title's known words, weighted by idf if
-/// [asked for](Self::weight_by_idf). Words are looked up as [`words`](crate::words) gives them; a table with capitals
-/// is found too (`paris` finds `Paris` if there is no `paris`). In scripts without spaces the longest known words count.
+/// [asked for](Self::weight_by_idf). Words are looked up as [`words`](crate::words) gives them; tables with capitals
+/// work too (`paris` finds `Paris` if there is no `paris`). In scripts without spaces the longest known words count.
 ///
 /// ```
 /// use sottovoce_text::{Encoder, WordVectors};

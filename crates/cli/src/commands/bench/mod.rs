@@ -9,6 +9,7 @@ mod knowledge;
 mod neural;
 mod peer;
 mod sealing;
+mod text;
 mod work;
 
 use crate::args::{Bench, Common};
@@ -69,6 +70,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("dense-fleet", dense::dense_fleet),
     ("neural-step", neural::step),
     ("multivae", neural::multivae),
+    ("word2vec", text::word2vec),
     ("secagg", sealing::secagg),
     ("he", sealing::he),
     ("noise", sealing::noise),

@@ -19,6 +19,8 @@ pub(super) struct Answer {
     #[serde(default)]
     pub(super) triples_per_cpu_s: f64,
     #[serde(default)]
+    pub(super) words_per_cpu_s: f64,
+    #[serde(default)]
     pub(super) ndcg: f64,
 }
 

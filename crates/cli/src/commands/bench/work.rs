@@ -90,7 +90,16 @@ impl Workbench {
 
     /// The peer's answer, if there is a peer.
     pub(super) fn ask(&self, peer: &str, with_data: bool, options: &[(&str, usize)]) -> Result<Option<Answer>> {
-        let file = with_data.then_some(self.file.as_path());
+        self.ask_about(peer, with_data.then_some(self.file.as_path()), options)
+    }
+
+    /// The same about another file.
+    pub(super) fn ask_about(
+        &self,
+        peer: &str,
+        file: Option<&Path>,
+        options: &[(&str, usize)],
+    ) -> Result<Option<Answer>> {
         self.peers.as_ref().map(|command| peer::call(command, peer, file, options)).transpose()
     }
 
