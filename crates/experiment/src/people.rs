@@ -226,6 +226,9 @@ impl People {
             }
             if let Some(vectors) = &entities {
                 vectors.mean(self.clicks.entities(page), &mut vector);
+                // Of length 1, as titles are.
+                let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+                vector.iter_mut().for_each(|value| *value /= length.max(f32::MIN_POSITIVE));
             }
             table.push(&vector, &self.page_rows[page as usize]);
         }

@@ -52,8 +52,8 @@ const TECHNOLOGY: usize = 8;
 /// How often period 1's most popular categories are somebody's first interest or a later one.
 const HEAD: [f64; 5] = [0.5, 0.22, 0.07, 0.05, 0.04];
 /// How often a further interest goes with another for everybody, and how often for people of a style.
-const FOR_ALL: f64 = 0.55;
-const FOR_STYLE: f64 = 0.3;
+const FOR_ALL: f64 = 0.5;
+const FOR_STYLE: f64 = 0.38;
 /// Weights of what goes with a category.
 const COMPANIONS: [f64; 5] = [0.65, 0.15, 0.1, 0.06, 0.04];
 const DAY: i64 = 86_400;
@@ -248,8 +248,8 @@ fn page(category: usize, number: usize, root: &Rng) -> (String, Vec<&'static str
         Some(part) => ASPECTS[part % ASPECTS.len()].1[rng.index(3)],
         None => "news",
     };
-    let word = if rng.chance(0.85) { words[rng.index(words.len())] } else { "new" };
-    let second = if rng.chance(0.4) { words[rng.index(words.len())] } else { "best" };
+    let word = if rng.chance(0.95) { words[rng.index(words.len())] } else { "new" };
+    let second = if rng.chance(0.7) { words[rng.index(words.len())] } else { "best" };
     let title = match rng.below(4) {
         0 => format!("The {word} side of {topic}: {aspect}, part {}", 1 + rng.below(9)),
         1 => format!("{topic} {aspect}: {word} and {second}"),
@@ -304,7 +304,7 @@ pub(super) fn clicks(spec: &SyntheticClicks, rules: &ClickRules) -> Result<Click
             let visits = 2 + (4.0 * -math::ln(1.0 - rng.unit())) as usize;
             let newest = 9.0 * rng.unit();
             for visit in 0..visits.min(25) {
-                let own = rng.chance(0.8);
+                let own = rng.chance(0.9);
                 let kind = if own { style } else { rng.index(STYLES.len()) };
                 let number = kind + STYLES.len() * rng.index(PAGES / STYLES.len());
                 let age = if visit == 0 { newest } else { newest + 35.0 * rng.unit() };
