@@ -4,12 +4,15 @@ use crate::cache::Cache;
 use crate::engine::{Progress, Trials};
 use crate::feature_retention::{Retention, retention};
 use crate::file::{DataSet, InteractionData};
+use crate::lookalike::{self, LookalikeError, LookalikePlan};
 use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
+use crate::people::{Part, People, PeopleError};
 use crate::plan::{RecommenderTraining, Stage, Training, Trial};
 use crate::prepare::{PrepareError, load_clean};
 use crate::training::{Context, Evaluations, ModelPlan, evaluate, train};
 use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
 use sottovoce_core::{Catalog, Histories};
+use sottovoce_data::interests::ClickSource;
 use sottovoce_data::{CleaningReport, DataSplit, Description, LoadOptions, SplitConfig, describe, split_with};
 use sottovoce_evaluate::{EvaluationInput, report};
 use sottovoce_federation::Recorder;
@@ -26,6 +29,14 @@ pub struct Recommenders {
     load: LoadOptions,
     peak_rss_bytes: fn() -> Option<u64>,
     sets: Cache<Prepared>,
+    clicks: Cache<ClickSets>,
+}
+
+/// People of a click log, and those of an earlier one.
+struct ClickSets {
+    people: People,
+    before: Option<People>,
+    seconds: f64,
 }
 
 /// A data set, split for each stage.
@@ -42,12 +53,80 @@ struct Prepared {
 impl Recommenders {
     /// Reads data as `load` says; `peak_rss_bytes` measures this process.
     pub fn new(load: LoadOptions, peak_rss_bytes: fn() -> Option<u64>) -> Self {
-        Self { load, peak_rss_bytes, sets: Cache::default() }
+        Self { load, peak_rss_bytes, sets: Cache::default(), clicks: Cache::default() }
     }
 
     fn prepared<'a>(&self, data: &'a DataSet) -> Result<(&'a InteractionData, Arc<Prepared>), TrialError> {
         let DataSet::Interactions(set) = data else { return Err(not_a_recommender()) };
         Ok((set, self.sets.get(data, || self.prepare(set))?))
+    }
+
+    /// The people of a data set of clicks; `None` for other data sets.
+    fn clicks(&self, data: &DataSet) -> Result<Option<Arc<ClickSets>>, TrialError> {
+        let DataSet::Interactions(set) = data else { return Ok(None) };
+        if !ClickSource::is_synthetic(&set.source) {
+            return Ok(None);
+        }
+        let read = |name: &str| {
+            let source = ClickSource::find(name, self.load.data_dir.as_deref())?;
+            People::read(&source, name, None, set.split_seed)
+        };
+        let load = || -> Result<ClickSets, PeopleError> {
+            let started = Instant::now();
+            let (people, before) = (read(&set.source)?, set.before.as_deref().map(read).transpose()?);
+            Ok(ClickSets { people, before, seconds: started.elapsed().as_secs_f64() })
+        };
+        self.clicks.get(data, load).map(Some)
+    }
+
+    /// Trains and evaluates a model of interests.
+    fn run_on_clicks(
+        &self,
+        (trial, training): (&Trial, &RecommenderTraining),
+        ClickSets { people, before, seconds }: &ClickSets,
+        progress: &Progress<'_>,
+    ) -> Result<Outcome, TrialError> {
+        let RecommenderTraining { model, settings, protocol, stage, .. } = training;
+        let part = if *stage == Stage::Validation { Part::Validation } else { Part::Test };
+        let plan = LookalikePlan { model, settings, seed: trial.seed, people, before: before.as_ref(), part };
+        let mut interrupted = false;
+        let mut on_epoch = |epoch, epochs| {
+            let flow = (progress.report)(epoch, epochs, None);
+            interrupted |= flow == Flow::Stop;
+            flow
+        };
+        let trained = lookalike::train(&plan, &mut on_epoch, Context::default()).map_err(|error| match error {
+            LookalikeError::Model(error) => failure(error),
+            other => TrialError::Broken(other.to_string()),
+        })?;
+        if interrupted {
+            return Err(TrialError::Interrupted);
+        }
+        let started = Instant::now();
+        let evaluation = trained.evaluate(protocol).map_err(|error| TrialError::Broken(error.to_string()))?;
+        let found = trained.metrics(people).all;
+        let mut figures = figures(&trained.summary);
+        let found = [
+            ("hit@1", Some(found.hit_at_1)),
+            ("hit@4", Some(found.hit_at_4)),
+            ("precision@0.6", found.precision),
+            ("recall@0.6", found.recall),
+            ("taxonomy_distance", Some(found.taxonomy_distance)),
+        ];
+        figures.extend(found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        let cost = Cost {
+            load_seconds: *seconds,
+            train_seconds: trained.seconds,
+            evaluate_seconds: started.elapsed().as_secs_f64(),
+            peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
+        };
+        let main_cutoff = protocol.cutoffs.first().copied().unwrap_or(10);
+        let updates = trained.summary.updates_by_item.clone();
+        let values = Values::of(&evaluation, main_cutoff, updates);
+        let (epochs, triples) = (trained.summary.epochs, trained.summary.triples);
+        let (metrics, curve) = (evaluation.at, trained.curve);
+        let summary = Summary { metrics, epochs, triples, figures, curve, cost, ..Summary::default() };
+        Ok(Outcome { summary, values })
     }
 
     fn prepare(&self, data: &InteractionData) -> Result<Prepared, PrepareError> {
@@ -63,6 +142,36 @@ impl Recommenders {
             cleaned,
             seconds: started.elapsed().as_secs_f64(),
         })
+    }
+}
+
+impl ClickSets {
+    fn card(&self, label: String) -> DataCard {
+        let Self { people, before, .. } = self;
+        let parts = [("train", Part::Train), ("validation", Part::Validation), ("test", Part::Test)];
+        let parts: Vec<(String, u64)> =
+            parts.into_iter().map(|(name, part)| (name.to_owned(), people.count(part) as u64)).collect();
+        let report = &people.report;
+        let mut facts = vec![("interests a person".to_owned(), format!("{:.2}", people.mean_interests()))];
+        facts.extend(before.as_ref().map(|before| ("goes on from".to_owned(), before.name.clone())));
+        let card = report::DataCard {
+            name: label,
+            source: "clicks, scored as interests in categories".to_owned(),
+            users: parts.iter().map(|(_, count)| count).sum(),
+            items: people.catalog.len() as u64,
+            interactions: report.used,
+            filters: vec![
+                format!("{} clicks on sensitive pages dropped", report.sensitive),
+                format!("{} people without two interests left out", people.without_interests),
+                format!("{} people not evaluated: an interest that nobody in training has", people.unseen),
+            ],
+            split: "people, 50 % train, 30 % validation, 20 % test; one interest of each is hidden".to_owned(),
+            parts,
+            facts,
+            fingerprint: people.name.clone(),
+            ..report::DataCard::default()
+        };
+        DataCard { card, ..DataCard::default() }
     }
 }
 
@@ -131,12 +240,18 @@ impl Prepared {
 
 impl Trials for Recommenders {
     fn describe(&self, data: &DataSet) -> Result<DataCard, TrialError> {
+        if let Some(clicks) = self.clicks(data)? {
+            return Ok(clicks.card(data.label()));
+        }
         let (set, data) = self.prepared(data)?;
         Ok(data.card(set))
     }
 
     fn run(&self, trial: &Trial, progress: &Progress<'_>) -> Result<Outcome, TrialError> {
         let Training::Recommender(training) = &trial.training else { return Err(not_a_recommender()) };
+        if let Some(clicks) = self.clicks(&trial.data)? {
+            return self.run_on_clicks((trial, training), &clicks, progress);
+        }
         let (set, data) = self.prepared(&trial.data)?;
         let (histories, question) = data.stage(training.stage);
         let evaluations = training.curve.map(|curve| Evaluations { question, curve, keep_best: false });

@@ -7,7 +7,7 @@ use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
 const CLEANING: &str = "min_interactions, k_core, threshold, repeats, split, validation, relevant, split_seed, \
-    graph, graph_hops, graph_least_items, graph_drop, graph_inverse, graph_first";
+    graph, graph_hops, graph_least_items, graph_drop, graph_inverse, graph_first, before";
 
 /// `[protocol]`: how models are evaluated, and what holds for data sets that do not say otherwise.
 pub(super) fn shared<'a>(top: &Fields<'a>) -> Result<Fields<'a>> {
@@ -71,6 +71,7 @@ fn data_set<'a>(field: Field<'a>, shared: &Fields<'a>) -> Result<InteractionData
         relevant: read.value("relevant", Field::number)?.map(|x| x as f32),
         split_seed: read.value("split_seed", Field::seed)?.unwrap_or(FIRST_SEED),
         graph: graph(&read)?,
+        before: read.value("before", bare_name)?,
     })
 }
 

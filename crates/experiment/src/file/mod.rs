@@ -109,6 +109,9 @@ pub struct InteractionData {
     /// A knowledge graph about the items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphConfig>,
+    /// Clicks of an earlier period, which models of interests may go on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
 }
 
 fn as_text<S: Serializer>(split: &Split, serializer: S) -> Result<S::Ok, S::Error> {

@@ -52,6 +52,31 @@ pub(super) fn accuracy(experiment: &Experiment, data: &DataResults, cutoff: usiz
     ))
 }
 
+/// How well hidden interests are found, in experiments on clicks.
+pub(super) fn hidden_interests(data: &DataResults) -> Option<Table> {
+    let columns = [
+        ("hit@1", "HIT@1", "Share of people whose hidden interest ranks first."),
+        ("hit@4", "HIT@4", "Share of people whose hidden interest is among the first four."),
+        ("precision@0.6", "Precision@0.6", "Of the categories scored above 0.6, the share that is the hidden one."),
+        ("recall@0.6", "Recall@0.6", "Share of people whose hidden interest scores above 0.6."),
+    ];
+    let mut table = Table::new(format!("Hidden interests found on {}", data.label), "Model");
+    for (key, title, help) in columns {
+        table = table.column(Column::new(key, title).digits(3).help(help));
+    }
+    let distance = Column::new("taxonomy_distance", "Taxonomy distance").digits(3).lower();
+    table = table.column(distance.help("Mean steps in the taxonomy from the hidden interest to what ranks above it."));
+    let keys = columns.map(|(key, ..)| key).into_iter().chain(["taxonomy_distance"]);
+    let with_figures = data.rows.iter().filter(|row| row.figures.contains_key("taxonomy_distance"));
+    let rows: Vec<report::Row> = with_figures
+        .map(|row| {
+            let cells = keys.clone().map(|key| cell(row.figures.get(key).copied()));
+            cells.fold(report::Row::new(&row.label), report::Row::cell)
+        })
+        .collect();
+    (!rows.is_empty()).then(|| rows.into_iter().fold(table, Table::row))
+}
+
 /// Metrics beyond accuracy at one cutoff.
 pub(super) fn beyond(experiment: &Experiment, data: &DataResults, cutoff: usize) -> Table {
     let caption = format!("Diversity and popularity bias of the top {cutoff} on {}", data.label);

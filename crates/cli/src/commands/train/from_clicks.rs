@@ -60,8 +60,7 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
         PeoplePart::Validation => Part::Validation,
         PeoplePart::Test => Part::Test,
     };
-    let plan =
-        LookalikePlan { model, settings, seed: common.seed, people: &people, before: before.as_ref(), part };
+    let plan = LookalikePlan { model, settings, seed: common.seed, people: &people, before: before.as_ref(), part };
     let mut bar = Bar::new(&format!("training {}", model.name), 1, common.quiet);
     let mut on_epoch = |done: usize, all: usize| {
         bar.set(done as u64, all as u64);
@@ -117,7 +116,8 @@ fn read(args: &Train, common: &Common, name: &str) -> Result<People> {
 fn suggestions(trained: &TrainedLookalike, people: &People) -> serde_json::Value {
     let name = |row: u32| people.catalog.title(row as usize).unwrap_or_default().to_owned();
     let examples = trained.examples(EXAMPLES, SUGGESTIONS).into_iter().map(|(interest, best)| {
-        let best: Vec<_> = best.into_iter().map(|(row, score)| json!({"category": name(row), "score": score})).collect();
+        let best: Vec<_> =
+            best.into_iter().map(|(row, score)| json!({"category": name(row), "score": score})).collect();
         json!({"interest": name(interest), "suggested": best})
     });
     examples.collect()
@@ -188,7 +188,11 @@ fn show(
     ))?;
     let Bytes { down, up } = Bytes { down: trained.summary.traffic.down, up: trained.summary.traffic.up };
     if down > 0 {
-        output::print_line(&format!("{} bytes sent to devices, {} bytes received from them", grouped(down), grouped(up)))?;
+        output::print_line(&format!(
+            "{} bytes sent to devices, {} bytes received from them",
+            grouped(down),
+            grouped(up)
+        ))?;
         output::print_line(&describe_turnout(&trained.summary.turnout))?;
     }
     trained.summary.privacy.as_ref().map_or(Ok(()), |privacy| output::print_line(&describe_privacy(privacy)))
