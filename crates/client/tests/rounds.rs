@@ -69,7 +69,7 @@ fn steps(
         client.init_private(&mut private, &mut root.stream(label, 0));
         private
     });
-    let mut device = Device { private: &mut private, disclosed: &mut disclosed, history, figures, policy };
+    let mut device = Device { private: &mut private, disclosed: &mut disclosed, history: history.into(), figures, policy };
     let randomness = SimulatedRandomness { root: &root, round: &streams::round(&root, 0), user: 0 };
     let trained = round.train(&mut device, &randomness, &mut buffers);
     let update = trained.and_then(|training| match training {
@@ -220,7 +220,7 @@ fn run(
     let round = DeviceRound {
         terms,
         shared: &Arc::new(shared),
-        history,
+        history: history.into(),
         figures: &NoFigures,
         policy,
         randomness: &Seeds::Own.in_round(secret, secret, &terms.model.name, terms.round),
@@ -284,13 +284,13 @@ fn rejects_histories_and_models_that_do_not_fit() {
     let shared = model.model().server().init(ITEMS, &mut Rng::new(1)).unwrap();
     let other = LoadedModel::load(&spec("fcf", &[]), None).unwrap();
     let mut scores = [0.0; ITEMS];
-    assert!(matches!(other.score(&shared, &[0.0; 20], &[], &mut scores), Err(ClientError::Shared(_))));
+    assert!(matches!(other.score(&shared, &[0.0; 20], (&[]).into(), &mut scores), Err(ClientError::Shared(_))));
     assert!(matches!(
-        model.score(&shared, &[0.0; 3], &[], &mut scores),
+        model.score(&shared, &[0.0; 3], (&[]).into(), &mut scores),
         Err(ClientError::Private { found: 3, expected: 4 })
     ));
     assert!(matches!(
-        model.score(&shared, &[0.0; 4], &[], &mut scores[1..]),
+        model.score(&shared, &[0.0; 4], (&[]).into(), &mut scores[1..]),
         Err(ClientError::Scores { found: 29, expected: 30 })
     ));
 }

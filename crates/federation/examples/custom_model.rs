@@ -13,7 +13,7 @@
 
 use anyhow::{Context, Result, ensure};
 use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
-use sottovoce_core::{Facts, Histories, History, Rng, math};
+use sottovoce_core::{Facts, Histories, Rng, math};
 use sottovoce_device::{
     Device, Digest, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Options, Secret, Seeds,
 };
@@ -121,13 +121,13 @@ impl ClientModel for RerankClient {
             return Ok(TrainStats::default());
         }
         let origins = vec![RowOrigin::Consumed; input.history.len()];
-        into.push_rows(0, input.history, &origins)?.fill(1.0);
+        into.push_rows(0, &input.history, &origins)?.fill(1.0);
         into.set_samples(input.history.len() as u64);
         input.private[0] = 1.0;
         Ok(TrainStats { samples: input.history.len() as u64, loss: 0.0 })
     }
 
-    fn score(&self, shared: &Parameters, _: &[f32], history: History<'_>, into: &mut [f32]) {
+    fn score(&self, shared: &Parameters, _: &[f32], history: sottovoce_core::History<'_>, into: &mut [f32]) {
         let counts = shared.tables().first().map_or(&[][..], Table::values);
         for (score, &count) in into.iter_mut().zip(counts) {
             *score = math::ln(1.0 + f64::from(count)) as f32;

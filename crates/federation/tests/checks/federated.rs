@@ -67,7 +67,7 @@ impl OneClient {
             private
         });
         let [own, disclosed] = &mut private;
-        let mut device = Device { private: own, disclosed, history, figures: &NoFigures, policy };
+        let mut device = Device { private: own, disclosed, history: history.into(), figures: &NoFigures, policy };
         let update = match round.train(&mut device, &randomness, &mut buffers).unwrap() {
             Training::NothingDisclosed => None,
             Training::Trained(session) => {
