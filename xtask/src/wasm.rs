@@ -12,6 +12,7 @@ pub(crate) const CRATES: &[&str] = &[
     "sottovoce-protocol",
     "sottovoce-privacy",
     "sottovoce-neural",
+    "sottovoce-text",
     "sottovoce-models",
     "sottovoce-client",
     "sottovoce-device",

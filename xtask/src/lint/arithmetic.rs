@@ -2,7 +2,7 @@
 
 /// The crates whose results are promised to be the same on every machine. (`evaluate` draws plots too, where the last
 /// bit is not seen; its metrics are compared within a tolerance. So does `experiment/src/report`.)
-const CRATES: &[&str] = &["core", "protocol", "data", "neural", "models", "experiment"];
+const CRATES: &[&str] = &["core", "protocol", "data", "neural", "text", "models", "experiment"];
 
 /// Methods of floats that call the platform's mathematics library. Square roots are exact and therefore allowed.
 const METHODS: &[&str] = &[

@@ -9,16 +9,29 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("data", &["core"]),
     ("protocol", &["core"]),
     ("neural", &["core"]),
+    ("text", &["core"]),
     ("evaluate", &["core"]),
     ("privacy", &["core", "protocol"]),
-    ("models", &["core", "protocol", "neural", "privacy"]),
-    ("client", &["core", "protocol", "neural", "privacy", "models"]),
+    ("models", &["core", "protocol", "neural", "text", "privacy"]),
+    ("client", &["core", "protocol", "neural", "text", "privacy", "models"]),
     ("federation", &["core", "protocol", "privacy", "models", "client", "evaluate"]),
     ("device", &["core", "protocol", "privacy", "models", "client"]),
     ("audit", &["core", "protocol", "privacy", "models", "client", "evaluate", "federation"]),
     (
         "experiment",
-        &["core", "data", "protocol", "neural", "privacy", "models", "client", "evaluate", "federation", "audit"],
+        &[
+            "core",
+            "data",
+            "protocol",
+            "neural",
+            "text",
+            "privacy",
+            "models",
+            "client",
+            "evaluate",
+            "federation",
+            "audit",
+        ],
     ),
     ("server", &["core", "protocol", "privacy", "models", "client", "federation"]),
     (TESTING, &["core", "data", "protocol", "neural", "privacy"]),
@@ -29,6 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "data",
             "protocol",
             "neural",
+            "text",
             "privacy",
             "models",
             "client",
@@ -118,7 +132,7 @@ mod tests {
         let wrong = [member("core", &["data"], &[]), member("models", &["core", "evaluate"], &[])];
         let expected = [
             "core: depends on data, but may depend on no other crate only",
-            "models: depends on evaluate, but may depend on core, protocol, neural, privacy only",
+            "models: depends on evaluate, but may depend on core, protocol, neural, text, privacy only",
         ];
         assert_eq!(violations(&wrong), expected);
     }
