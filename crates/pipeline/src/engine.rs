@@ -10,7 +10,7 @@ use datafusion::common::ScalarValue;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry as _, SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use futures_util::{StreamExt, TryStreamExt};
 use std::future::Future;
@@ -76,7 +76,8 @@ impl Engine {
     fn session(&self, partitions: usize) -> Result<SessionContext> {
         let state = state(config().with_target_partitions(partitions), self.runtime.clone());
         Ok(SessionContext::new_with_state(match &self.scheduler {
-            Some(url) => state.upgrade_for_ballista(url.clone())?,
+            // The functions are not taken along.
+            Some(url) => with_functions(state.upgrade_for_ballista(url.clone())?),
             None => state,
         }))
     }
@@ -92,7 +93,7 @@ impl Engine {
             let table = session.read_parquet(files.clone(), options).await?;
             session.register_table(*name, table.into_view())?;
         }
-        let plan = session.sql(&query.sql).await.with_context(|| format!("planning {}", query.sql))?;
+        let plan = session.sql(&query.sql).await.with_context(|| Planning(query.sql.clone()))?;
         let plan = match query.constants.is_empty() {
             true => plan,
             false => plan.with_param_values(query.constants.clone())?,
@@ -117,7 +118,7 @@ impl Engine {
         let mut attempt = 1;
         loop {
             let error = match step().await {
-                Err(error) if self.scheduler.is_some() && attempt < ATTEMPTS => error,
+                Err(error) if self.scheduler.is_some() && attempt < ATTEMPTS && !error.is::<Planning>() => error,
                 done => return done,
             };
             eprintln!("the cluster failed ({}); submitting again", first_line(&error));
@@ -157,10 +158,23 @@ pub(crate) fn config() -> SessionConfig {
 /// A session with the functions of the pipeline.
 pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
     let builder = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
-    let mut state = builder.build();
+    with_functions(builder.build())
+}
+
+fn with_functions(mut state: SessionState) -> SessionState {
     for function in functions::all() {
-        use datafusion::execution::FunctionRegistry as _;
+        // Nothing of the same name is there, and a session takes any function.
         let _ = state.register_udf(function);
     }
     state
+}
+
+/// A query that no repetition makes better.
+#[derive(Debug)]
+struct Planning(String);
+
+impl std::fmt::Display for Planning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "this query has no plan: {}", self.0)
+    }
 }

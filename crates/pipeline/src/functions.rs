@@ -44,7 +44,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
             "lookalike_scores",
             vec![DataType::new_list(Utf8, true), DataType::new_list(vector(), true), Binary, Float32],
             audiences(),
-            { lookalike_scores },
+            lookalike_scores,
         ),
     ]
 }

@@ -137,22 +137,22 @@ fn sizes(tables: &Tables, settings: &Settings, changed: bool) -> Option<Query> {
     let all = tables.runs(Table::Lookalikes);
     let (today, earlier) = all.split_last().filter(|_| changed)?;
     let mut scans = vec![tables.scan("today", Table::Lookalikes, [today], None)];
-    let mut parts = vec!["SELECT unnest(categories) AS category, 1 AS people FROM today".to_owned()];
+    let mut parts = vec!["SELECT unnest(categories) AS category, 1 AS change FROM today".to_owned()];
     if let Some(known) = tables.runs(Table::Segments).last() {
         scans.push(tables.scan("sizes", Table::Segments, [known], None));
-        parts.push("SELECT category, people FROM sizes".to_owned());
+        parts.push("SELECT category, people AS change FROM sizes".to_owned());
     }
     if !earlier.is_empty() {
         scans.push(tables.scan("earlier", Table::Lookalikes, earlier, None));
         let active = "(SELECT earlier.* FROM (SELECT person AS who FROM today) JOIN earlier ON person = who)";
         parts.push(format!(
-            "SELECT unnest(categories) AS category, -1 AS people FROM (WITH active AS {active} {})",
+            "SELECT unnest(categories) AS category, -1 AS change FROM (WITH active AS {active} {})",
             latest("active", "day")
         ));
     }
     let sql = format!(
-        "SELECT category, arrow_cast({:?}, 'Float32') AS threshold, sum(people) AS people FROM ({}) GROUP BY category \
-         HAVING sum(people) > 0 ORDER BY category",
+        "SELECT category, arrow_cast({:?}, 'Float32') AS threshold, sum(change) AS people FROM ({}) GROUP BY category \
+         HAVING sum(change) > 0 ORDER BY category",
         settings.threshold,
         parts.join(" UNION ALL ")
     );

@@ -70,7 +70,7 @@ impl Folder {
         }
         let prefix = Path::from_url_path(url.path()).with_context(|| format!("{place}: not a path"))?;
         let store = match url.scheme() {
-            "file" => Arc::new(object_store::local::LocalFileSystem::new()),
+            "file" => Arc::new(object_store::local::LocalFileSystem::new().with_automatic_cleanup(true)),
             _ => s3(&url)?,
         };
         Ok(Self { url, prefix, store, before_write: None })
