@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::interests::{CategoryMapping, ClickRules, Taxonomy};
 use sottovoce_text::{HashedNgrams, NgramConfig};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The daily batch pipeline of look-alike modelling, for operators who hold consented click logs
 #[derive(Debug, Parser)]
@@ -46,6 +47,9 @@ struct EngineArgs {
     /// Runs on the cluster of this scheduler instead of in this process; all machines must reach the same folders
     #[arg(long, value_name = "HOST:PORT")]
     scheduler: Option<String>,
+    /// Seconds after which a step that a cluster has not finished is submitted again
+    #[arg(long, default_value_t = 1800)]
+    patience: u64,
     /// Threads [default: all cores]
     #[arg(long)]
     threads: Option<usize>,
@@ -57,7 +61,7 @@ struct EngineArgs {
 impl EngineArgs {
     fn open(&self) -> Result<Engine> {
         let threads = self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        Engine::new(threads, self.memory << 20, self.scheduler.as_deref())
+        Engine::new(threads, self.memory << 20, self.scheduler.as_deref(), Duration::from_secs(self.patience))
     }
 }
 

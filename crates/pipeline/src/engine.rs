@@ -2,7 +2,7 @@
 
 use crate::functions;
 use crate::store::Stores;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use ballista_core::extension::{SessionConfigExt, SessionStateExt};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -49,22 +49,23 @@ pub struct Engine {
     runtime: Arc<RuntimeEnv>,
     threads: usize,
     scheduler: Option<String>,
+    patience: Duration,
 }
 
 impl Engine {
     /// An engine in this process with so many threads and bytes of memory, beyond which it spills to disk; with a
-    /// scheduler (`HOST:PORT`), its cluster's.
+    /// scheduler (`HOST:PORT`), its cluster's, where a step that has not finished after `patience` is submitted again.
     ///
     /// # Errors
     /// If the engine does not start.
-    pub fn new(threads: usize, memory: usize, scheduler: Option<&str>) -> Result<Self> {
+    pub fn new(threads: usize, memory: usize, scheduler: Option<&str>, patience: Duration) -> Result<Self> {
         let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::OsTmpDirectory);
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(memory)))
             .with_disk_manager_builder(disk)
             .with_object_store_registry(Arc::new(Stores::default()))
             .build_arc()?;
-        Ok(Self { runtime, threads: threads.max(1), scheduler: scheduler.map(|at| format!("http://{at}")) })
+        Ok(Self { runtime, threads: threads.max(1), scheduler: scheduler.map(|at| format!("http://{at}")), patience })
     }
 
     /// Threads, and queries that are worth running at the same time.
@@ -117,7 +118,14 @@ impl Engine {
     pub async fn retry<T, F: Future<Output = Result<T>>>(&self, step: impl Fn() -> F) -> Result<T> {
         let mut attempt = 1;
         loop {
-            let error = match step().await {
+            // A cluster may forget a job, and then nobody says that it has failed.
+            let done = match self.scheduler {
+                Some(_) => {
+                    tokio::time::timeout(self.patience, step()).await.unwrap_or_else(|_| Err(anyhow!("no answer")))
+                }
+                None => step().await,
+            };
+            let error = match done {
                 Err(error) if self.scheduler.is_some() && attempt < ATTEMPTS && !error.is::<Planning>() => error,
                 done => return done,
             };

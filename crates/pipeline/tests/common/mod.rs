@@ -105,7 +105,7 @@ pub(crate) fn history(days: u64) -> Vec<Vec<Click>> {
 }
 
 pub(crate) fn engine(threads: usize) -> Engine {
-    Engine::new(threads, 256 << 20, None).unwrap()
+    Engine::new(threads, 256 << 20, None, std::time::Duration::MAX).unwrap()
 }
 
 pub(crate) fn encoder() -> HashedNgrams {
