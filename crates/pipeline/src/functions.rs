@@ -288,7 +288,7 @@ fn lookalike_scores(args: &[ColumnarValue]) -> Result<ArrayRef> {
     let mut names = ListBuilder::new(StringBuilder::new());
     for row in 0..interests.len() {
         let own = interests.is_valid(row).then(|| interests.value(row));
-        let own = own.iter().flat_map(|own| own.as_string::<i32>()).flatten();
+        let own = own.iter().flat_map(AsArray::as_string::<i32>).flatten();
         let own: Vec<u32> = own.filter_map(|id| model.number(id)).collect();
         let vectors = pages.is_valid(row).then(|| pages.value(row));
         let vectors = vectors.as_ref().map_or_else(Vec::new, |vectors| rows_of(vectors.as_list()));

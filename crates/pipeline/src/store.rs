@@ -92,7 +92,7 @@ impl Folder {
     }
 
     pub(crate) fn path(&self, file: &str) -> Path {
-        file.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+        file.split('/').fold(self.prefix.clone(), Path::join)
     }
 
     pub(crate) fn check_write(&self, file: &str) -> Result<()> {
