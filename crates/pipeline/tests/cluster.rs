@@ -1,5 +1,7 @@
 //! The same plans on a cluster of real processes: the same tables, whatever is killed.
 
+#![allow(clippy::print_stdout, reason = "the figures of a proof")]
+
 mod common;
 
 use common::{World, contents, first_day, history};

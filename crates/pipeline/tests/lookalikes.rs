@@ -76,7 +76,7 @@ async fn says_what_is_missing_or_contradicts() {
     let model = r#"{"kind": "popularity", "categories": ["1"], "shares": [0.5]}"#;
     let fails = async |model: &str, threshold: f32| {
         let failed = lookalikes::run(&engine, &settings(&world, day, model, threshold)).await;
-        format!("{:#}", failed.err().expect("it was to fail"))
+        format!("{:#}", failed.expect_err("it was to fail"))
     };
     let error = fails(model, 0.3).await;
     assert!(error.contains("run `interests --day 2026-11-01` first"), "{error}");
@@ -88,6 +88,6 @@ async fn says_what_is_missing_or_contradicts() {
     write_clicks(&world.clicks(), day.plus(1), 0, &[click("a", day.plus(1).start(), "p", "Skiing", None)]);
     world.run(&engine, day.plus(1)).await;
     let failed = lookalikes::run(&engine, &settings(&world, day.plus(1), model, 0.4)).await;
-    let error = format!("{:#}", failed.err().expect("it was to fail"));
+    let error = format!("{:#}", failed.expect_err("it was to fail"));
     assert!(error.contains("a threshold of 0.4, but 0.3 in the tables"), "{error}");
 }
