@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Federation(Federation),
     /// Drive many devices in one process against a server, for tests and for load
     Fleet(Fleet),
-    /// Turn consented click logs into interests and look-alikes, day by day (a program of its own)
+    /// Turn consented click logs into interests and look-alikes, day by day
     Pipeline(Pipeline),
     /// Measure speed and memory, next to peer programs where available
     Bench(Bench),
