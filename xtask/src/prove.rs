@@ -2,6 +2,7 @@
 
 use crate::postgres::{self, Cluster};
 use crate::process::{self, cargo, show_and_run};
+use crate::steps::PIPELINE;
 use crate::{hostile, scale};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -35,6 +36,11 @@ pub(crate) const PROOFS: &[Proof] = &[
         name: "hostile",
         what: "the server tells hostile callers no, and nothing changes",
         run: |extent| hostile::prove(extent.long),
+    },
+    Proof {
+        name: "pipeline",
+        what: "executors, schedulers and jobs of the pipeline killed again and again leave the same tables",
+        run: pipeline,
     },
     Proof {
         name: SCALE,
@@ -82,6 +88,16 @@ fn crash(Extent { long, .. }: Extent) -> Result<()> {
     show_and_run(cargo(test).env("SOTTOVOCE_KILLS", kills))?;
     service("crash", ("SOTTOVOCE_KILLS", kills))?;
     println!("{kills} kills each of a training, of a server and of devices: the same bytes");
+    Ok(())
+}
+
+fn pipeline(Extent { long, .. }: Extent) -> Result<()> {
+    let kills = if long { "40" } else { "8" };
+    let name = "executors_and_schedulers_that_are_killed_change_nothing";
+    let test =
+        ["test", "--manifest-path", PIPELINE, "--target-dir", "target/pipeline", "--locked", "--test", "cluster"];
+    show_and_run(cargo(test).args([name, "--", "--ignored", "--nocapture"]).env("SOTTOVOCE_KILLS", kills))?;
+    println!("{kills} kills of executors, schedulers and jobs: the same tables");
     Ok(())
 }
 

@@ -37,9 +37,13 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "doc", what: "the documentation builds without warnings", needs: &[], run: doc },
     Step { name: "test", what: "all tests pass", needs: &["nextest", POSTGRES], run: test },
     Step { name: "doctest", what: "the examples in the documentation work", needs: &[], run: doctest },
+    Step { name: "pipeline", what: "the batch pipeline, a workspace of its own", needs: &[], run: pipeline },
     Step { name: "wasm", what: "the crates that promise it build for wasm32", needs: &["wasm32"], run: wasm32 },
     Step { name: "deny", what: "the dependencies' licences and sources are allowed", needs: &["deny"], run: deny },
 ];
+
+/// The other workspace.
+pub(crate) const PIPELINE: &str = "crates/pipeline/Cargo.toml";
 
 /// What the tests can do without, leaving some of them out.
 const POSTGRES: &str = "postgres";
@@ -80,6 +84,13 @@ fn test() -> Result<Outcome> {
 
 fn doc() -> Result<Outcome> {
     passed(show_and_run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")))
+}
+
+/// Tests only: to lint it, DataFusion and Ballista would have to be compiled a second time.
+fn pipeline() -> Result<Outcome> {
+    passed(show_and_run(
+        cargo(["test", "--manifest-path", PIPELINE, "--locked"]).args(["--target-dir", "target/pipeline"]),
+    ))
 }
 
 fn wasm32() -> Result<Outcome> {

@@ -101,12 +101,23 @@ pub(crate) enum Command {
     Federation(Federation),
     /// Drive many devices in one process against a server, for tests and for load
     Fleet(Fleet),
+    /// Turn consented click logs into interests and look-alikes, day by day
+    Pipeline(Pipeline),
     /// Measure speed and memory, next to peer programs where available
     Bench(Bench),
     /// Print a shell completion script
     Completions(Completions),
     /// Print the manual page, or write one for each command into a folder
     Man(Man),
+}
+
+/// `pipeline`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true, after_help = "Example:\n  sottovoce pipeline --help")]
+pub(crate) struct Pipeline {
+    /// What is handed on to sottovoce-pipeline
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
 /// `completions`.

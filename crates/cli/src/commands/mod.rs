@@ -13,6 +13,7 @@ mod federation;
 #[cfg(feature = "serve")]
 mod fleet;
 mod models;
+mod pipeline;
 mod recommend;
 mod run;
 #[cfg(feature = "serve")]
@@ -54,6 +55,7 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Bench(_) => left_out("bench"),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args, &common),
+        Command::Pipeline(args) => pipeline::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
     }

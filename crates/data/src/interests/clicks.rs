@@ -12,7 +12,7 @@ use sottovoce_core::Names;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds on one page beyond which a device was left alone: a day.
-const MOST_SECONDS: f32 = 86_400.0;
+pub const MOST_SECONDS: f32 = 86_400.0;
 
 /// Unknown categories that a report names.
 const UNKNOWN_NAMED: usize = 10;
@@ -96,6 +96,20 @@ impl ClickRules {
     #[must_use]
     pub fn at(self, now: Option<i64>) -> Self {
         Self { now, ..self }
+    }
+
+    /// The categories that a text of a log stands for: none if it is unknown, `None` if it is sensitive.
+    pub fn resolve(&self, text: &str) -> Option<Vec<u32>> {
+        let found = match self.taxonomy.find(text) {
+            Some(category) => vec![category],
+            None => self.mapping.of(text).to_vec(),
+        };
+        let secret = match found.is_empty() {
+            true => self.sensitive_names.contains(&plain(text)),
+            false => found.iter().any(|&category| self.sensitive[category as usize]),
+        };
+        let lifted = |category| self.tier.map_or(category, |tier| self.taxonomy.in_tier(category, tier));
+        (!secret).then(|| found.into_iter().map(lifted).collect())
     }
 
     /// Whether lines that cannot be read are skipped and counted.
@@ -278,20 +292,10 @@ impl<'a> Builder<'a> {
     /// What a category's text stands for; `None` if that is sensitive.
     fn category(&mut self, text: &str) -> Option<&[u32]> {
         if !self.known.contains_key(text) {
-            let ClickRules { taxonomy, mapping, sensitive, sensitive_names, tier, .. } = self.rules;
-            let found = match taxonomy.find(text) {
-                Some(category) => vec![category],
-                None => mapping.of(text).to_vec(),
-            };
-            let secret = match found.is_empty() {
-                true => sensitive_names.contains(&plain(text)),
-                false => found.iter().any(|&category| sensitive[category as usize]),
-            };
-            if found.is_empty() && !secret && self.report.unknown.len() < UNKNOWN_NAMED {
+            let found = self.rules.resolve(text);
+            if found.as_ref().is_some_and(Vec::is_empty) && self.report.unknown.len() < UNKNOWN_NAMED {
                 self.report.unknown.push(shorten(text.as_bytes()));
             }
-            let lifted = |category| tier.map_or(category, |tier| taxonomy.in_tier(category, tier));
-            let found = (!secret).then(|| found.into_iter().map(lifted).collect());
             self.known.insert(text.to_owned(), found);
         }
         self.known[text].as_deref()

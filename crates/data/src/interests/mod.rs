@@ -27,10 +27,10 @@ mod taxonomy;
 #[cfg(test)]
 mod tests;
 
-pub use clicks::{Click, ClickReport, ClickRules, Clicks};
+pub use clicks::{Click, ClickReport, ClickRules, Clicks, MOST_SECONDS};
 pub use mind::mind_taxonomy;
-pub use readers::{clicks_of_bytes, read_clicks, town_clicks};
-pub use score::{Interest, Interests, THRESHOLD};
+pub use readers::{click_column, clicks_of_bytes, read_clicks, town_clicks};
+pub use score::{Interest, Interests, THRESHOLD, frequency, recency};
 pub use source::ClickSource;
 pub use synthetic::SyntheticClicks;
 pub use taxonomy::{Category, CategoryMapping, SENSITIVE, Taxonomy};

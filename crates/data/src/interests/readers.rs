@@ -97,6 +97,12 @@ const COLUMNS: [(&str, &[&str]); 7] = [
 /// Those that must be there.
 const NEEDED: usize = 4;
 
+/// What the column of this name holds in a click log: `user`, `time`, `page`, `categories`, `title`, `entities` or
+/// `seconds`; `None` if it is not used.
+pub fn click_column(name: &str) -> Option<&'static str> {
+    role(name).map(|role| COLUMNS[role].0)
+}
+
 fn role(name: &str) -> Option<usize> {
     COLUMNS.iter().position(|(_, names)| names.contains(&plain(name).as_str()))
 }

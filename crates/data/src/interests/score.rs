@@ -40,8 +40,8 @@ impl Interest {
     }
 }
 
-/// Recency by whole and partial days since the last visit.
-fn recency(seconds: i64) -> u32 {
+/// 0 to 5: recency by whole and partial days since the last visit, which was so many seconds ago.
+pub fn recency(seconds: i64) -> u32 {
     match seconds.div_euclid(DAY) {
         ..2 => 5,
         2 => 4,
@@ -52,8 +52,8 @@ fn recency(seconds: i64) -> u32 {
     }
 }
 
-/// Frequency by visits in the last 30 days.
-fn frequency(visits: u32) -> u32 {
+/// 0 to 5: frequency by visits in the last 30 days.
+pub fn frequency(visits: u32) -> u32 {
     match visits {
         0 => 0,
         1..5 => 1,
