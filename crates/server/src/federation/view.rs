@@ -190,7 +190,7 @@ impl Federation {
             present: state.members.seen_since(now.saturating_sub(PRESENT)),
             revoked: state.members.revoked(),
             round: state.next_round,
-            rounds: self.target_rounds + state.undone,
+            rounds: self.rounds_to_hold(&state),
             undone: state.undone,
             unlearning: state.unlearn.is_some(),
             failure,
