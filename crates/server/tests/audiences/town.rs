@@ -42,8 +42,15 @@ impl Town {
     pub(crate) fn open(folder: &Path) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let config = Config { listen: "127.0.0.1:0".to_owned(), data: folder.join("server"), ..Config::default() };
-        let running = runtime.block_on(RunningServer::start(&config)).unwrap();
-        Self { running, runtime }
+        let start = Instant::now();
+        loop {
+            // A server that used the folder before may still be ending.
+            match runtime.block_on(RunningServer::start(&config)) {
+                Ok(running) => return Self { running, runtime },
+                Err(error) => assert!(start.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub(crate) fn create(&self, config: FederationConfig) {
@@ -69,6 +76,10 @@ impl Town {
     pub(crate) fn advertiser(&self, per_day: Option<u64>) -> Advertiser<'_> {
         let federation = self.federation().id;
         Advertiser { town: self, token: self.token(TokenPurpose::Advertiser { federation, per_day }) }
+    }
+
+    pub(crate) fn with_token(&self, token: String) -> Advertiser<'_> {
+        Advertiser { town: self, token }
     }
 
     /// Ends the server like a killed process, and starts it again.
@@ -189,6 +200,11 @@ impl Fleet {
         }
     }
 
+    /// Goes on with a server that was restarted and has another address.
+    pub(crate) fn follow(&mut self, town: &Town) {
+        self.transport = town.transport();
+    }
+
     /// Trains until the federation is finished.
     pub(crate) fn train(&self, town: &Town) {
         let federation = town.federation();
@@ -207,7 +223,7 @@ impl Fleet {
     }
 }
 
-/// A policy of owners who take part.
-pub(crate) fn agreed(least_published: u32) -> AudiencePolicy {
-    AudiencePolicy { takes_part: true, least_published, ..AudiencePolicy::default() }
+/// A policy of owners who take part, from so many people on and with so much epsilon a day.
+pub(crate) fn agreed(least_published: u32, epsilon_per_day: f64) -> AudiencePolicy {
+    AudiencePolicy { takes_part: true, least_published, epsilon_per_day, ..AudiencePolicy::default() }
 }

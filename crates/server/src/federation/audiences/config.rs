@@ -87,12 +87,15 @@ impl AudienceConfig {
     }
 
     /// Standard deviation of the noise on a count, in people.
-    pub(crate) fn noise(&self) -> Result<f64, DpError> {
+    ///
+    /// # Errors
+    /// If no noise reaches this epsilon.
+    pub fn noise(&self) -> Result<f64, DpError> {
         noise_for(&Budget::new(self.epsilon, self.delta)?, Round::Poisson { rate: 1.0, multiplier: 1.0 }, 1)
     }
 
     /// Epsilon that so many measurements spend together.
-    pub(crate) fn spent(&self, measurements: u64) -> f64 {
+    pub fn spent(&self, measurements: u64) -> f64 {
         let composed = || {
             let mut accountant = Accountant::default();
             accountant.record(Round::Poisson { rate: 1.0, multiplier: self.noise()? }, measurements)?;
@@ -102,7 +105,10 @@ impl AudienceConfig {
     }
 
     /// The settings of a measuring round: sealed, with each device's share of the noise.
-    pub(crate) fn round_settings(&self, deadline: Option<f64>) -> Result<Vec<(&'static str, Value)>, DpError> {
+    ///
+    /// # Errors
+    /// If no noise reaches this epsilon.
+    pub fn round_settings(&self, deadline: Option<f64>) -> Result<Vec<(&'static str, Value)>, DpError> {
         let word = |word: &str| Value::Word(word.to_owned());
         let settings = vec![
             ("seal", word("secagg")),
