@@ -93,7 +93,7 @@ impl ClientModel for Network {
         memory.parameters.extend_from_slice(given.values());
         let mut loss = 0.0;
         for _ in 0..STEPS {
-            loss += self.step(input.history, memory).map_err(wrong)?;
+            loss += self.step(input.history.items, memory).map_err(wrong)?;
         }
         for (now, given) in memory.parameters.iter_mut().zip(given.values()) {
             *now -= given;

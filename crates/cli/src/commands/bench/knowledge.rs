@@ -126,7 +126,7 @@ fn phone(repeats: usize, seed: u64) -> Result<Vec<Figure>> {
     let training = items.heap_bytes() + model + scratch.heap_bytes();
     // Recommending turns the facts round, and needs no working memory but the scores.
     let mut scores = vec![0.0; ITEMS];
-    client.score(&shared, &vec![0.0; client.private_values()], &history, &mut scores);
+    client.score(&shared, &vec![0.0; client.private_values()], (&history).into(), &mut scores);
     facts.items_with(0);
     let recommending = items.heap_bytes() + model + 4 * scores.len();
     let what = format!("a phone: {HISTORY} items had, {ITEMS} items and {FEATURES} features in the catalog");
