@@ -4,9 +4,7 @@ use crate::{ClientError, Declined, LoadedModel};
 use sottovoce_core::History;
 use sottovoce_models::federated::audience_size::Question;
 use sottovoce_privacy::dp::accountant::{Accountant, Round};
-use sottovoce_privacy::{
-    ANONYMOUS, Noise, NoiseDistribution, Placement, PrivacyConfig, Quantization, Seal,
-};
+use sottovoce_privacy::{ANONYMOUS, Noise, NoiseDistribution, Placement, PrivacyConfig, Quantization, Seal};
 use sottovoce_protocol::{
     AUDIENCE_DELTA, DisclosureError, DisclosureSeeds, FederationId, Keyed, Layout, Ledger, Parameters, Policy,
     PrivacyLayer, PrivacyTerms, RoundId, RoundTerms, Shape, TermsDraft, Trained,
@@ -145,7 +143,10 @@ mod tests {
         let mut ledger = Ledger::new();
         record_report((FederationId(3), 20_000), "ski fans", (1_700_000_000, 16), &mut ledger).unwrap();
         let entry = ledger.entries().next().unwrap();
-        assert_eq!((entry.round, entry.bytes, entry.tables[0].name.as_str()), (RoundId(20_000), 16, "audience ski fans"));
+        assert_eq!(
+            (entry.round, entry.bytes, entry.tables[0].name.as_str()),
+            (RoundId(20_000), 16, "audience ski fans")
+        );
         assert_eq!(entry.layers, [RANDOMISED_RESPONSE, ANONYMOUS]);
     }
 }

@@ -1,11 +1,11 @@
 //! What a device knows and remembers about audiences.
 
+use serde_json::Value;
 use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_models::federated::audience_size::Match;
 use sottovoce_models::settings::Choice as _;
 use sottovoce_privacy::tokens::{PublicKey, Token, from_hex};
 use sottovoce_protocol::{FederationId, ModelSpec, Settings};
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// A day, in seconds.
@@ -63,7 +63,10 @@ impl AudienceList {
                 name: document["model"].as_str().ok_or_else(|| wrong("model"))?.to_owned(),
                 settings: settings.collect::<Option<Settings>>().ok_or_else(|| wrong("settings"))?,
             },
-            audiences: listed.iter().map(|each| audience(each).ok_or_else(|| wrong("an audience"))).collect::<Result<_, _>>()?,
+            audiences: listed
+                .iter()
+                .map(|each| audience(each).ok_or_else(|| wrong("an audience")))
+                .collect::<Result<_, _>>()?,
         };
         let ascends = list.audiences.is_sorted_by(|one, next| one.id < next.id);
         if ascends { Ok(list) } else { Err(wrong("the order of audiences")) }
@@ -231,11 +234,7 @@ impl AudienceState {
     }
 }
 
-fn many<'a, T>(
-    from: &mut Reader<'a>,
-    field: &'static str,
-    read: impl Fn(&mut Reader<'a>) -> Read<T>,
-) -> Read<Vec<T>> {
+fn many<'a, T>(from: &mut Reader<'a>, field: &'static str, read: impl Fn(&mut Reader<'a>) -> Read<T>) -> Read<Vec<T>> {
     let count = from.count(field)?;
     (0..count).map(|_| read(from)).collect()
 }

@@ -83,7 +83,9 @@ mod upload_credential;
 
 pub use audiences::{Segment, Spending};
 pub use bounds::Bounds;
-pub use device::{Action, AudienceMembership, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem};
+pub use device::{
+    Action, AudienceMembership, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem,
+};
 pub use error::DeviceError;
 #[cfg(feature = "files")]
 pub use files::{FileStore, Key};

@@ -8,7 +8,8 @@ use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_client::{InRound, Sealing, Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
-    AudiencePolicy, DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
+    AudiencePolicy, DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId,
+    Settings,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,7 +13,8 @@ use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::tokens::{BlindedElement, Issuer, Scope, to_hex};
 use sottovoce_privacy::{Noise, Placement, PrivacyConfig, Quantization, Seal, SecureRng};
 use sottovoce_protocol::{
-    AudiencePolicy, FederationId, ModelSpec, ModelVersion, Policy, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
+    AudiencePolicy, FederationId, ModelSpec, ModelVersion, Policy, RoundId, RoundTerms, SharedModel, TermsDraft,
+    ValueEncoding, codec,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -96,7 +97,9 @@ impl Transport for Server {
                 None => status = 204,
             },
             (_, "models") => codec::encode_model(&self.model, ValueEncoding::F32, &mut body).unwrap(),
-            (_, "audiences") if request.method == Method::Get => body = self.list.lock().unwrap().to_string().into_bytes(),
+            (_, "audiences") if request.method == Method::Get => {
+                body = self.list.lock().unwrap().to_string().into_bytes()
+            }
             (_, "audiences") => status = 201,
             (_, "audience-tokens") => {
                 for entry in request.body.chunks(8 + BlindedElement::BYTES) {
@@ -336,7 +339,8 @@ fn tokens_of_another_key_excluded_categories_and_audiences_left_get_no_report() 
     assert!(all.len() > 25 && all.len() < 60, "some say the opposite: {}", all.len());
     let without_health = sent(&|_, device| device.exclude_category("health").unwrap());
     assert!(!without_health.is_empty() && numbers(&without_health).iter().all(|number| number % 2 == 0));
-    let left = sent(&|_, device| (0..30).for_each(|number| device.leave_audience(&format!("audience {number}")).unwrap()));
+    let left =
+        sent(&|_, device| (0..30).for_each(|number| device.leave_audience(&format!("audience {number}")).unwrap()));
     assert!(!left.is_empty() && numbers(&left).iter().all(|&number| number >= 30));
     let other_key = sent(&|server, _| {
         let other = Issuer::new([4; 32], Scope { federation: FEDERATION, round: RoundId(NOW.as_secs() / DAY) });

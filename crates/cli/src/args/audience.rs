@@ -58,7 +58,9 @@ pub(crate) enum Audience {
         of: AdvertiserArgs,
     },
     /// Close an audience; what was spent on it stays spent
-    #[command(after_help = "Example:\n  sottovoce audience close 'ski fans' --federation news --token-file advertiser.token")]
+    #[command(
+        after_help = "Example:\n  sottovoce audience close 'ski fans' --federation news --token-file advertiser.token"
+    )]
     Close {
         /// Name or number of the audience
         #[arg(value_name = "AUDIENCE")]

@@ -19,7 +19,8 @@ pub(crate) fn run(args: &Audience, common: &Common) -> Result<()> {
     match args {
         Audience::Create { name, categories: Categories { ids, matching }, threshold, days, waiting, of } => {
             let client = of.client()?;
-            let body = json!({"name": name, "categories": ids, "match": matching, "threshold": threshold, "days": days});
+            let body =
+                json!({"name": name, "categories": ids, "match": matching, "threshold": threshold, "days": days});
             let created = client.post("/audiences", &body)?;
             let path = format!("/audiences/{}", created["audience"]);
             print(&until(*waiting, created, &is_measured, || client.get(&path))?, &page)

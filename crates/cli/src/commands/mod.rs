@@ -53,11 +53,9 @@ pub(crate) fn run(program: Program) -> Result<()> {
         #[cfg(feature = "serve")]
         Command::Fleet(args) => fleet::run(&args, &common),
         #[cfg(not(feature = "serve"))]
-        Command::Device(_)
-        | Command::Serve(_)
-        | Command::Federation(_)
-        | Command::Audience(_)
-        | Command::Fleet(_) => left_out("serve"),
+        Command::Device(_) | Command::Serve(_) | Command::Federation(_) | Command::Audience(_) | Command::Fleet(_) => {
+            left_out("serve")
+        }
         #[cfg(not(feature = "bench"))]
         Command::Bench(_) => left_out("bench"),
         #[cfg(feature = "bench")]

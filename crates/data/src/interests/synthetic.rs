@@ -125,11 +125,7 @@ pub(super) fn taxonomy() -> Taxonomy {
         for topic in section * TOPICS_A_SECTION..(section + 1) * TOPICS_A_SECTION {
             rows.push([topic.to_string(), format!("s{section}"), topic_name(topic).to_owned()]);
             for (part, (aspect, _)) in ASPECTS.iter().enumerate() {
-                rows.push([
-                    format!("{topic}.{part}"),
-                    topic.to_string(),
-                    format!("{}: {aspect}", topic_name(topic)),
-                ]);
+                rows.push([format!("{topic}.{part}"), topic.to_string(), format!("{}: {aspect}", topic_name(topic))]);
             }
         }
     }

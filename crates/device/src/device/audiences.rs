@@ -166,8 +166,7 @@ impl Device {
     fn score_of(&self, audience: &Audience, scores: Option<&Vec<f32>>) -> Option<f32> {
         let (items, scores) = (self.items.as_ref()?, scores?);
         let categories = audience.categories.iter().map(|id| items.find(id)).collect::<Option<Vec<u32>>>()?;
-        let question =
-            Question { categories, matching: audience.matching, thresholds: vec![audience.threshold] };
+        let question = Question { categories, matching: audience.matching, thresholds: vec![audience.threshold] };
         Some(question_score(&question, scores))
     }
 
@@ -177,7 +176,10 @@ impl Device {
     }
 
     fn names_excluded(&self, audience: &Audience) -> bool {
-        audience.categories.iter().any(|id| self.policy.audiences.excluded.contains(id) || self.state.hidden.contains(id))
+        audience
+            .categories
+            .iter()
+            .any(|id| self.policy.audiences.excluded.contains(id) || self.state.hidden.contains(id))
     }
 
     /// The audiences that the server last offered, and whether this device is in them. Needs no network.
@@ -371,7 +373,10 @@ impl Device {
         }
         let own = now / u64::from(list.rotation_seconds);
         if list.rotation.abs_diff(own) > 1 {
-            return Err(format!("the server says it is rotation {}, by this device's clock it is {own}", list.rotation));
+            return Err(format!(
+                "the server says it is rotation {}, by this device's clock it is {own}",
+                list.rotation
+            ));
         }
         Ok(())
     }

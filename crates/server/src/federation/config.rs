@@ -152,7 +152,12 @@ pub enum ConfigError {
     Retention(&'static str),
 }
 
-pub(super) fn require(key: &'static str, valid: bool, value: &dyn ToString, expected: &'static str) -> Result<(), ConfigError> {
+pub(super) fn require(
+    key: &'static str,
+    valid: bool,
+    value: &dyn ToString,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
     if valid { Ok(()) } else { Err(ConfigError::Value { key, value: value.to_string(), expected }) }
 }
 

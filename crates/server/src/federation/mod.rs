@@ -104,6 +104,8 @@ pub struct Federation {
     coordinator: Mutex<Coordinator>,
     /// The measurement under way, if the open round is one.
     measuring: Mutex<Option<Measuring>>,
+    /// Noise on a count of people, once it was computed.
+    audience_noise: OnceLock<f64>,
     /// Row of each category, for audiences.
     category_rows: OnceLock<HashMap<String, u32>>,
     buffers: Mutex<Vec<Received>>,
@@ -277,6 +279,7 @@ impl Federation {
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
             measuring: Mutex::new(measuring),
+            audience_noise: OnceLock::new(),
             category_rows: OnceLock::new(),
             buffers: Mutex::default(),
             wake: Notify::new(),

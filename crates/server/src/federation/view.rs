@@ -110,6 +110,9 @@ pub struct FederationView {
     /// The open round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under_way: Option<RoundView>,
+    /// Audiences, if the federation serves them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audiences: Option<super::AudiencesView>,
 }
 
 /// An open round.
@@ -164,7 +167,7 @@ impl Federation {
 
     /// What operators see.
     pub fn view(&self, now: Millis) -> FederationView {
-        let public = self.public();
+        let (public, audiences) = (self.public(), self.audiences(now));
         let state = self.state();
         let under_way = state.round.as_ref().map(|round| RoundView {
             round: round.opening.round,
@@ -195,6 +198,7 @@ impl Federation {
             unlearning: state.unlearn.is_some(),
             failure,
             under_way,
+            audiences,
         }
     }
 }

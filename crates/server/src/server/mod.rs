@@ -8,8 +8,8 @@ use crate::commit_queue::{CommitError, CommitQueue};
 use crate::error::ServerError;
 use crate::federation::round_driver::drive;
 use crate::federation::{
-    Advertiser, Audiences, ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, Services, StoredFederation,
-    catalog, check_name,
+    Advertiser, Audiences, ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError,
+    Services, StoredFederation, catalog, check_name,
 };
 use crate::metrics::Metrics;
 use crate::secret::{self, Kind};
@@ -317,9 +317,7 @@ impl Server {
 
     /// The advertisers' tokens of a federation.
     pub fn advertisers(&self, of: u64) -> Vec<TokenRecord> {
-        let wanted = |record: &&TokenRecord| {
-            matches!(record.purpose, TokenPurpose::Advertiser { federation, .. } if federation == of)
-        };
+        let wanted = |record: &&TokenRecord| matches!(record.purpose, TokenPurpose::Advertiser { federation, .. } if federation == of);
         lock(&self.tokens).iter().filter(wanted).cloned().collect()
     }
 

@@ -30,8 +30,7 @@ pub(super) fn add_measurement(sql: &mut dyn Sql, record: &MeasurementRecord) -> 
     let MeasurementRecord { federation, id, advertiser, audience, question, requested, round, result } = record;
     let statement = "INSERT INTO measurement (federation, id, advertiser, audience, question, requested, round, result)
                      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let values =
-        parameters![federation, id, advertiser, audience, question, requested, round, result.as_deref()];
+    let values = parameters![federation, id, advertiser, audience, question, requested, round, result.as_deref()];
     insert(sql.execute(statement, values), "the number was used before")
 }
 

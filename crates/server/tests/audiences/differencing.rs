@@ -7,7 +7,7 @@ use sottovoce_models::federated::audience_size::{Match, Question};
 use sottovoce_models::settings::Value;
 use sottovoce_privacy::{PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{
-    Disclosed, DisclosureSeeds, FederationId, Ledger, ModelSpec, Policy, RowOrigin, RoundTerms, Trained,
+    Disclosed, DisclosureSeeds, FederationId, Ledger, ModelSpec, Policy, RoundTerms, RowOrigin, Trained,
 };
 use sottovoce_server::federation::AudienceConfig;
 
@@ -83,15 +83,16 @@ fn affordable(config: &AudienceConfig, budget: f64) -> u64 {
 /// How often a target who is in gets a higher score than one who is not: 0.5 is chance.
 fn auc(scores: &[(f64, bool)]) -> f64 {
     let of = |wanted: bool| scores.iter().filter(move |(_, is_in)| *is_in == wanted).map(|(score, _)| *score);
-    let won = |one: f64| of(false).map(move |other| if one > other { 1.0 } else { f64::from(u8::from(one == other)) / 2.0 });
+    let won =
+        |one: f64| of(false).map(move |other| if one > other { 1.0 } else { f64::from(u8::from(one == other)) / 2.0 });
     let wins: f64 = of(true).flat_map(won).sum();
     wins / (of(true).count() * of(false).count()) as f64
 }
 
 /// The attack: measures with the target and without, as often as the budget allows, and subtracts.
-fn attack(config: &AudienceConfig) -> (u64, f64) {
+fn attack(config: &AudienceConfig, budget: f64) -> (u64, f64) {
     let measurement = Measurement::new(config);
-    let pairs = affordable(config, config.advertiser_budget) / 2;
+    let pairs = affordable(config, budget) / 2;
     let mut rng = Rng::new(5);
     let scores: Vec<(f64, bool)> = (0..TARGETS)
         .map(|target| {
@@ -105,16 +106,21 @@ fn attack(config: &AudienceConfig) -> (u64, f64) {
 
 #[test]
 fn a_spent_budget_hardly_tells_one_person_from_none() {
-    let (pairs, auc) = attack(&AudienceConfig::default());
+    let config = AudienceConfig::default();
+    let (pairs, auc) = attack(&config, config.advertiser_budget);
     println!("{pairs} pairs of measurements: area under the curve {auc:.3}");
     assert!(pairs > 10, "the attack is worth its name: {pairs}");
     assert!((0.45..0.60).contains(&auc), "{auc}");
+    // Advertisers who pool all that the federation has.
+    let (pairs, auc) = attack(&config, config.budget);
+    println!("{pairs} pairs of measurements: area under the curve {auc:.3}");
+    assert!((0.45..0.63).contains(&auc), "{auc}");
 }
 
 /// The same attack succeeds where the budget is wasted: the test above can fail.
 #[test]
 fn a_careless_budget_gives_everybody_away() {
     let careless = AudienceConfig { epsilon: 8.0, advertiser_budget: 60.0, budget: 60.0, ..AudienceConfig::default() };
-    let (_, auc) = attack(&careless);
+    let (_, auc) = attack(&careless, careless.advertiser_budget);
     assert!(auc > 0.95, "{auc}");
 }

@@ -83,10 +83,12 @@ fn distance(one: &[u8], other: &[u8]) -> f64 {
 /// chance.
 fn joins(seen: &[Seen], unlike: impl Fn(&Seen, &Seen) -> f64) -> f64 {
     let (mut wins, mut count) = (0.0, 0.0);
-    let next = |one: &Seen| seen.iter().filter({
-        let rotation = one.rotation + 1;
-        move |other| other.rotation == rotation
-    });
+    let next = |one: &Seen| {
+        seen.iter().filter({
+            let rotation = one.rotation + 1;
+            move |other| other.rotation == rotation
+        })
+    };
     for one in seen {
         let Some(own) = next(one).find(|other| other.person == one.person) else { continue };
         for other in next(one).filter(|other| other.person != one.person) {

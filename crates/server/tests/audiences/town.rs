@@ -124,7 +124,8 @@ impl Advertiser<'_> {
     }
 
     pub(crate) fn create(&self, name: &str, categories: &[&str], matching: &str, threshold: f32) -> (u16, Value) {
-        let body = json!({"name": name, "categories": categories, "match": matching, "threshold": threshold, "days": 30});
+        let body =
+            json!({"name": name, "categories": categories, "match": matching, "threshold": threshold, "days": 30});
         self.call(Method::Post, "/audiences", Some(&body))
     }
 }

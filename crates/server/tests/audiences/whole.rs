@@ -110,7 +110,7 @@ fn advertisers_get_noisy_sizes_and_nobody_learns_who_is_in() {
     fleet.train(&town);
     let ski_shop = town.advertiser(Some(2));
 
-    // A large audience gets a noisy size; the noise has a standard deviation of 38 people.
+    // A large audience gets a noisy size; the noise has a standard deviation of 36 people.
     let (status, skiers) = ski_shop.create("ski fans", &["skiing"], "any", 0.99);
     assert_eq!((status, &skiers["state"], &skiers["size"]), (201, &json!("measuring"), &json!(null)), "{skiers}");
     fleet.measure(&ski_shop, 0);

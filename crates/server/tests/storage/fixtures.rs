@@ -1,8 +1,8 @@
 //! Records for tests: fields have distinct values, so that mistaking one for another shows.
 
 use sottovoce_server::storage::{
-    AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, MeasurementRecord, Receipt, RoundOpening, RoundRecord, SegmentRecord, Sender, Status,
-    TokenPurpose, TokenRecord, VersionRecord,
+    AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, MeasurementRecord, Receipt, RoundOpening,
+    RoundRecord, SegmentRecord, Sender, Status, TokenPurpose, TokenRecord, VersionRecord,
 };
 
 pub(crate) fn hash(of: u64) -> [u8; 32] {

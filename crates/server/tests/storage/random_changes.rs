@@ -2,7 +2,9 @@
 
 use crate::conformance::check;
 use crate::database::TestDatabase;
-use crate::fixtures::{advertiser, close, create, enrol, enrolment, hash, opening, operator, upload, upload_with_token};
+use crate::fixtures::{
+    advertiser, close, create, enrol, enrolment, hash, opening, operator, upload, upload_with_token,
+};
 use crate::reference::Reference;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

@@ -5,9 +5,7 @@ use crate::folder;
 use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;
-use sottovoce_data::interests::{
-    CategoryMapping, ClickReport, ClickRules, ClickSource, Clicks, Interests, Taxonomy,
-};
+use sottovoce_data::interests::{CategoryMapping, ClickReport, ClickRules, ClickSource, Clicks, Interests, Taxonomy};
 use sottovoce_data::{format_date, parse_time};
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! `device audiences`.
 
 use super::{as_usage, location};
-use crate::commands::audience::day;
 use crate::args::{Audiences, Common, JoinAudiences, Location};
+use crate::commands::audience::day;
 use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;

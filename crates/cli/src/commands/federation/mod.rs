@@ -238,7 +238,11 @@ fn audiences(value: &Value) -> String {
         value["delta"],
         value["devices"],
     );
-    if all.as_array().is_none_or(Vec::is_empty) { format!("no audience yet\n{spent}") } else { table(&all, &columns) + &spent }
+    if all.as_array().is_none_or(Vec::is_empty) {
+        format!("no audience yet\n{spent}")
+    } else {
+        table(&all, &columns) + &spent
+    }
 }
 
 /// The token alone, so that it can be redirected to a file.

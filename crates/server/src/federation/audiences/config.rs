@@ -46,7 +46,7 @@ impl Default for AudienceConfig {
             k: LEAST_PUBLISHED,
             epsilon: 0.1,
             delta: AUDIENCE_DELTA,
-            budget: 4.0,
+            budget: 2.0,
             advertiser_budget: 1.0,
             open: 20,
             days: 365,

@@ -138,13 +138,7 @@ impl Federation {
         let name = audience.map_or_else(String::new, |audience| audience.name);
         let (scored_by, deadline) = (self.scoring_model(), self.coordinator().rules().deadline);
         let version = self.current().version.0;
-        let plan = Plan {
-            config: &self.config,
-            federation: self.id,
-            scored_by: &scored_by,
-            name: &name,
-            deadline,
-        };
+        let plan = Plan { config: &self.config, federation: self.id, scored_by: &scored_by, name: &name, deadline };
         let (measuring, terms) = match plan.build(&record, (round, version, cohort.len())) {
             Ok(built) => built,
             Err(why) => {
@@ -196,7 +190,11 @@ impl Federation {
     }
 
     /// Works with the coordinator of a round: of training, or of the measurement under way.
-    pub(in crate::federation) fn with_coordinator<T>(&self, measures: bool, work: impl FnOnce(&mut Coordinator) -> T) -> T {
+    pub(in crate::federation) fn with_coordinator<T>(
+        &self,
+        measures: bool,
+        work: impl FnOnce(&mut Coordinator) -> T,
+    ) -> T {
         if measures && let Some(measuring) = &mut *crate::lock(&self.measuring) {
             return work(&mut measuring.coordinator);
         }

@@ -231,7 +231,10 @@ impl Federation {
     fn question(&self, categories: &[String], matching: &str, thresholds: &[f32]) -> Result<Question> {
         let wrong = |field, found: String, expected: &str| AudienceError::Invalid(field, found, expected.to_owned());
         let row = |id: &String| {
-            self.categories().get(id).copied().ok_or_else(|| wrong("categories", format!("{id:?}"), "ids of the catalog"))
+            self.categories()
+                .get(id)
+                .copied()
+                .ok_or_else(|| wrong("categories", format!("{id:?}"), "ids of the catalog"))
         };
         let mut rows = categories.iter().map(row).collect::<Result<Vec<u32>>>()?;
         rows.sort_unstable();
@@ -388,9 +391,10 @@ impl Federation {
         let Some(most) = by.per_day else { return Ok(()) };
         let since = now.saturating_sub(DAY);
         let audiences = all.audiences.values().filter(|each| each.advertiser == by.id && each.created > since);
-        let questions = all.measurements.values().filter(|each| {
-            each.advertiser == by.id && each.audience.is_none() && each.requested > since
-        });
+        let questions = all
+            .measurements
+            .values()
+            .filter(|each| each.advertiser == by.id && each.audience.is_none() && each.requested > since);
         if ((audiences.count() + questions.count()) as u64) < most {
             return Ok(());
         }

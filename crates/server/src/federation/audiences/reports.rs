@@ -50,7 +50,13 @@ impl Federation {
     ///
     /// # Errors
     /// If the request is wrong, or the device has had other tokens in this rotation.
-    pub async fn issue_audience_tokens(&self, device: u32, rotation: u64, bytes: &[u8], now: Millis) -> Result<Vec<u8>> {
+    pub async fn issue_audience_tokens(
+        &self,
+        device: u32,
+        rotation: u64,
+        bytes: &[u8],
+        now: Millis,
+    ) -> Result<Vec<u8>> {
         self.check_rotation(rotation, now)?;
         let (entries, rest) = bytes.as_chunks::<ENTRY>();
         if entries.is_empty() || !rest.is_empty() {
@@ -60,14 +66,16 @@ impl Federation {
         for entry in entries {
             let (number, element) = entry.split_at(NUMBER);
             let audience = u64::from_le_bytes(number.try_into().unwrap_or_default());
-            let element = BlindedElement::from_bytes(element).map_err(|error| AudienceError::Token(error.to_string()))?;
+            let element =
+                BlindedElement::from_bytes(element).map_err(|error| AudienceError::Token(error.to_string()))?;
             if requests.last().is_some_and(|(before, _)| *before >= audience) {
                 return Err(wrong("body", format!("audience {audience}"), "audiences in ascending order, each once"));
             }
             requests.push((audience, element));
         }
         self.record_audience_tokens(device, rotation, *blake3::hash(bytes).as_bytes()).await?;
-        let known = |id: u64| self.state().audiences.audiences.get(&id).is_some_and(|each| Audiences::is_open(each, now));
+        let known =
+            |id: u64| self.state().audiences.audiences.get(&id).is_some_and(|each| Audiences::is_open(each, now));
         let seed = secret::random().map_err(|_| AudienceError::from(CommitError::Busy))?;
         let mut rng = SecureRng::new(seed);
         let mut answer = Vec::with_capacity(requests.len() * (NUMBER + TokenResponse::BYTES));

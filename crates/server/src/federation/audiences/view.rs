@@ -205,7 +205,8 @@ impl Federation {
             None => (None, None),
         };
         let &MeasurementRecord { id: measurement, audience, requested, round, .. } = record;
-        let noise = self.audience_config().ok().and_then(|config| config.noise().ok()).unwrap_or(0.0);
+        let computed = || self.audience_config().ok().and_then(|config| config.noise().ok()).unwrap_or(0.0);
+        let noise = *self.audience_noise.get_or_init(computed);
         MeasurementView { measurement, audience, state, requested, round, sizes, failure, noise }
     }
 
