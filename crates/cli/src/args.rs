@@ -1,5 +1,6 @@
 //! The raw command line, one module a group of commands; `commands` gives it meaning.
 
+mod audience;
 mod audit;
 mod data;
 mod device;
@@ -7,13 +8,16 @@ mod experiment;
 mod service;
 mod training;
 
+pub(crate) use audience::Audience;
+#[cfg(feature = "serve")]
+pub(crate) use audience::{AdvertiserArgs, Categories, Waiting};
 pub(crate) use audit::{Audit, Sweep};
 pub(crate) use data::{
     CleaningArgs, Data, FileKind, GraphArgs, InterestsArgs, Loading, Preparing, Reading, Source, SplitArgs,
 };
 pub(crate) use device::Device;
 #[cfg(feature = "serve")]
-pub(crate) use device::{ChangePolicy, Enrol, Location, RunDevice};
+pub(crate) use device::{Audiences, ChangePolicy, Enrol, JoinAudiences, Location, RunDevice};
 pub(crate) use experiment::{Bench, Demo, Models, Run};
 #[cfg(feature = "serve")]
 pub(crate) use service::{Create, FederationArgs, ServerArgs};
@@ -99,6 +103,9 @@ pub(crate) enum Command {
     /// Create, watch and steer federations on a server
     #[command(subcommand)]
     Federation(Federation),
+    /// Describe audiences as an advertiser, and see how large they are
+    #[command(subcommand)]
+    Audience(Audience),
     /// Drive many devices in one process against a server, for tests and for load
     Fleet(Fleet),
     /// Turn consented click logs into interests and look-alikes, day by day

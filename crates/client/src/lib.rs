@@ -54,6 +54,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod audiences;
 pub mod bytes;
 pub mod criteria;
 mod error;
@@ -63,6 +64,7 @@ mod round;
 mod sealing;
 pub mod streams;
 
+pub use audiences::{RANDOMISED_RESPONSE, category_scores, measurement_epsilon, question_score, record_report};
 pub use criteria::{Figures, NoFigures};
 pub use error::{ClientError, Declined};
 pub use loaded::{DeviceRound, LoadedModel, Outcome, Upload};

@@ -129,6 +129,9 @@ fn with_headers<B>(mut builder: RequestBuilder<B>, request: &Request) -> Request
     if let Some(token) = &request.round_token {
         builder = builder.header("sottovoce-token", token);
     }
+    if request.audiences {
+        builder = builder.header("sottovoce-audiences", "1");
+    }
     if let Some(key) = &request.idempotency_key {
         builder = builder.header("idempotency-key", key);
     }

@@ -64,6 +64,7 @@
 //!
 //! `files` ([`FileStore`]) and `http` ([`HttpTransport`]) are on by default; without them the crate builds for wasm32.
 
+mod audiences;
 mod bounds;
 mod device;
 mod error;
@@ -80,8 +81,11 @@ mod store;
 mod transport;
 mod upload_credential;
 
+pub use audiences::{Segment, Spending};
 pub use bounds::Bounds;
-pub use device::{Action, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem};
+pub use device::{
+    Action, AudienceMembership, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem,
+};
 pub use error::DeviceError;
 #[cfg(feature = "files")]
 pub use files::{FileStore, Key};

@@ -1,5 +1,6 @@
 //! A device's durable state, stored as one block.
 
+use crate::audiences::AudienceState;
 use crate::bounds::Bounds;
 use crate::history::History;
 use crate::upload_credential::UploadCredential;
@@ -7,7 +8,8 @@ use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_client::{InRound, Sealing, Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
-    DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId, Settings,
+    AudiencePolicy, DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId,
+    Settings,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +21,8 @@ use std::sync::Arc;
 /// - 4: refused layers, upload retention and rosters
 /// - 5: fixed disclosure and its private model
 /// - 6: the secret that decides which items are disclosed
-const VERSION: u8 = 6;
+/// - 7: audiences
+const VERSION: u8 = 7;
 
 /// A device's membership in its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +99,7 @@ pub(crate) struct State {
     pub(crate) uploads_are_retained: bool,
     /// Identities that the owner trusts.
     pub(crate) roster: Option<Arc<Roster>>,
+    pub(crate) audiences: AudienceState,
 }
 
 impl State {
@@ -131,6 +135,8 @@ impl State {
         out.byte((self.policy.disclosure == DisclosureMode::Fixed).into());
         out.optional(self.disclosed.as_ref(), write_private);
         out.0.extend_from_slice(self.disclosure_secret.bytes());
+        write_audience_policy(&self.policy.audiences, &mut out);
+        self.audiences.write(&mut out);
         out.0
     }
 
@@ -173,6 +179,7 @@ impl State {
             key: None,
             uploads_are_retained: false,
             roster: None,
+            audiences: AudienceState::default(),
         };
         // Owners who chose per-round disclosure before there was another mode keep it.
         state.policy.disclosure = DisclosureMode::PerRound;
@@ -200,6 +207,10 @@ impl State {
             6.. => Secret::new(from.array("disclosure secret")?),
             _ => state.secret.clone(),
         };
+        if version >= 7 {
+            state.policy.audiences = read_audience_policy(from)?;
+            state.audiences = AudienceState::read(from)?;
+        }
         from.end("end")?;
         Ok(state)
     }
@@ -300,6 +311,26 @@ fn read_policy(from: &mut Reader<'_>) -> Read<Policy> {
     Ok(policy)
 }
 
+fn write_audience_policy(policy: &AudiencePolicy, out: &mut Writer) {
+    out.byte(policy.takes_part.into());
+    for number in [policy.least_published, policy.most_audiences, policy.least_rotation] {
+        out.number(number.into());
+    }
+    out.number(policy.epsilon_per_day.to_bits());
+    out.texts(policy.excluded.iter().map(String::as_str));
+    out.texts(policy.left.iter().map(String::as_str));
+}
+
+fn read_audience_policy(from: &mut Reader<'_>) -> Read<AudiencePolicy> {
+    const FIELD: &str = "policy on audiences";
+    let takes_part = from.flag(FIELD)?;
+    let mut number = || u32::try_from(from.number(FIELD)?).map_err(|_| FIELD);
+    let (least_published, most_audiences, least_rotation) = (number()?, number()?, number()?);
+    let epsilon_per_day = f64::from_bits(from.number(FIELD)?);
+    let (excluded, left) = (names(from, FIELD)?, names(from, FIELD)?);
+    Ok(AudiencePolicy { takes_part, least_published, epsilon_per_day, most_audiences, least_rotation, excluded, left })
+}
+
 fn write_roster(out: &mut Writer, roster: &Roster) {
     out.number(roster.len() as u64);
     roster.iter().for_each(|identity| out.0.extend_from_slice(identity));
@@ -346,6 +377,12 @@ mod tests {
         policy.least_cohort = 20;
         policy.required_layers.insert("secagg".to_owned());
         policy.refused_layers.insert("kept-uploads".to_owned());
+        policy.audiences = AudiencePolicy {
+            takes_part: true,
+            excluded: ["health".to_owned()].into(),
+            left: ["ski fans".to_owned()].into(),
+            ..AudiencePolicy::default()
+        };
         let mut model = ModelSpec { name: "fpl".to_owned(), ..ModelSpec::default() };
         let terms = sottovoce_privacy::secagg::Config::new(FederationId(3), RoundId(9), 5, 3);
         model.settings.insert("factors".to_owned(), "2".to_owned());
@@ -377,6 +414,7 @@ mod tests {
             key: Some([9; 32]),
             uploads_are_retained: true,
             roster: Some(Arc::new([[1; 32], [2; 32]].into())),
+            audiences: crate::audiences::tests::state(),
         }
     }
 
@@ -391,11 +429,19 @@ mod tests {
             roster: None,
             disclosed: None,
             disclosure_secret: Secret::new([7; 32]),
+            audiences: AudienceState::default(),
             ..state()
         };
         state.policy.refused_layers.clear();
         state.policy.disclosure = DisclosureMode::PerRound;
+        state.policy.audiences = AudiencePolicy::default();
         let mut older = state.encode();
+        let mut about_audiences = Writer::default();
+        write_audience_policy(&state.policy.audiences, &mut about_audiences);
+        state.audiences.write(&mut about_audiences);
+        assert_eq!(older.split_off(older.len() - about_audiences.0.len()), about_audiences.0);
+        older[0] = 6;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.split_off(older.len() - 32), [7; 32]);
         older[0] = 5;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
@@ -425,8 +471,8 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[7], &state().encode()[1..]].concat();
-        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 7, this build reads 6");
+        let newer = [&[8], &state().encode()[1..]].concat();
+        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 8, this build reads 7");
     }
 
     proptest! {

@@ -42,6 +42,8 @@ pub struct Request {
     /// One-time token of an anonymous upload, for the header `sottovoce-token`. Such a request has no bearer, and
     /// should not use a connection that has carried one.
     pub round_token: Option<String>,
+    /// Whether to say, in the header `sottovoce-audiences`, that the owner takes part in audiences.
+    pub audiences: bool,
     /// By which the server recognises a repeated request.
     pub idempotency_key: Option<String>,
     /// A protocol message, of type [`WIRE`]; empty for none.

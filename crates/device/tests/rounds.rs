@@ -66,7 +66,13 @@ fn simulated(
             let mut trained = Trained::new(&model.parameters.layout());
             trained.expect_disclosed_items(&policy);
             let prepared = client.prepare(&model.parameters);
-            let input = TrainInput { shared: &model.parameters, prepared: &prepared, private, history: history.into(), hidden: &[] };
+            let input = TrainInput {
+                shared: &model.parameters,
+                prepared: &prepared,
+                private,
+                history: history.into(),
+                hidden: &[],
+            };
             client.train(input, &mut client.scratch(ITEMS), rng, &mut trained).unwrap();
             trained
         };

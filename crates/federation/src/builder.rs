@@ -6,9 +6,10 @@ use crate::{Coordinator, FederationError, Population, strategy};
 use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Facts};
 use sottovoce_models::ModelError;
-use sottovoce_models::federated;
+use sottovoce_models::federated::audience_size::AudienceSizeConfig;
+use sottovoce_models::federated::{self, AUDIENCE_SIZE, Entry};
 use sottovoce_models::registry::find_in;
-use sottovoce_models::settings::{Config, Value};
+use sottovoce_models::settings::{Config, Settings, Value};
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{CriterionRequest, FederationId, TermsDraft};
 use std::sync::Arc;
@@ -78,9 +79,29 @@ impl FederationBuilder {
             return Err(BuildError::NotTheServers((*key).to_owned()));
         }
         let settings = find_in(&crate::registry::federated(), model)?.settings(given)?;
-        let config = FederationConfig::read(&settings);
         let entry = federated::find(model).map_err(|error| ModelError::Data(error.to_string()))?;
-        let mut model = entry.configure(&settings);
+        self.assemble(&entry, &settings)
+    }
+
+    /// The server's half of a measurement: a round that counts people instead of training on them. [`items`](Self::items)
+    /// are the cells of the question.
+    ///
+    /// # Errors
+    /// If a setting is wrong, or the layers of protection do not go together.
+    pub fn build_measurement<'a>(
+        &self,
+        question: &AudienceSizeConfig,
+        given: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<HostedFederation, BuildError> {
+        let asked = question.schema();
+        let asked = asked.iter().map(|setting| (setting.key, setting.default.clone()));
+        let settings = crate::registry::model(&AUDIENCE_SIZE).settings(asked.chain(given).collect::<Vec<_>>())?;
+        self.assemble(&AUDIENCE_SIZE, &settings)
+    }
+
+    fn assemble(&self, entry: &Entry, settings: &Settings) -> Result<HostedFederation, BuildError> {
+        let config = FederationConfig::read(settings);
+        let mut model = entry.configure(settings);
         model.set_features(Some(&Catalog { facts: self.facts.clone(), ..Catalog::default() }))?;
         let share = model.samples_per_device().ok_or(FederationError::NotHostable {
             key: "triples",

@@ -23,7 +23,7 @@ static FEDERATED: RwLock<Vec<&'static Model>> = RwLock::new(Vec::new());
 static CENTRAL: LazyLock<Vec<Model>> =
     LazyLock::new(|| central::MODELS.iter().map(sottovoce_models::registry::CentralModel::model).collect());
 
-fn model(entry: &Entry) -> &'static Model {
+pub(crate) fn model(entry: &Entry) -> &'static Model {
     let mut known = FEDERATED.write().unwrap_or_else(PoisonError::into_inner);
     match known.iter().find(|model| model.name == entry.info.name) {
         Some(model) => model,

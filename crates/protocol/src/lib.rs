@@ -70,6 +70,7 @@
 //! codec::encode_update(&trained, &mut Vec::new()); // expected `&Disclosed`
 //! ```
 
+mod audience;
 pub mod codec;
 mod difference;
 mod disclosure;
@@ -85,6 +86,7 @@ mod terms;
 mod update;
 mod values;
 
+pub use audience::{AUDIENCE_DELTA, AudiencePolicy, AudienceRefusal, LEAST_PUBLISHED};
 pub use difference::{Difference, DifferenceKind};
 pub use disclosure::DisclosureSeeds;
 pub use error::{DecodeError, DisclosureError, ModelError, PolicyError, TermsError, UpdateError, ValueError};

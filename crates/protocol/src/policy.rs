@@ -1,7 +1,7 @@
 //! What its owner lets leave a device.
 
 use crate::error::PolicyError;
-use crate::{DisclosureSeeds, LayerRequirement, Refusal, RoundTerms};
+use crate::{AudiencePolicy, DisclosureSeeds, LayerRequirement, Refusal, RoundTerms};
 use std::collections::BTreeSet;
 
 /// Whether the owner takes part.
@@ -76,6 +76,8 @@ pub struct Policy {
     pub required_layers: BTreeSet<String>,
     /// Layers with which a round is refused, in the same syntax.
     pub refused_layers: BTreeSet<String>,
+    /// What the owner agrees to about audiences.
+    pub audiences: AudiencePolicy,
 }
 
 impl Policy {
@@ -94,6 +96,7 @@ impl Policy {
             least_cohort: 0,
             required_layers: BTreeSet::new(),
             refused_layers: BTreeSet::new(),
+            audiences: AudiencePolicy::default(),
         };
         policy.set_pi(pi)?;
         Ok(policy)

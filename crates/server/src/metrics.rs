@@ -130,7 +130,11 @@ impl Metrics {
     }
 
     pub(crate) fn closed(&self, federation: &str, record: &RoundRecord) {
-        let outcome = if record.version.is_some() { "closed" } else { "abandoned" };
+        let outcome = match record.version {
+            Some(_) => "closed",
+            None if record.counted > 0 => "measured",
+            None => "abandoned",
+        };
         let [of_federation] = of(federation);
         self.rounds.get_or_create(&[of_federation, ("outcome", outcome.to_owned())]).inc();
         self.counted.get_or_create(&of(federation)).inc_by(u64::from(record.counted));

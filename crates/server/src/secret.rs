@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Device,
     /// An enrolment token.
     Enrolment,
+    /// An advertiser's token.
+    Advertiser,
     /// An operator's token.
     Operator,
 }
@@ -20,6 +22,7 @@ impl Kind {
         match self {
             Kind::Device => "svd_",
             Kind::Enrolment => "sve_",
+            Kind::Advertiser => "sva_",
             Kind::Operator => "svo_",
         }
     }

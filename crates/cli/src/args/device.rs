@@ -93,6 +93,18 @@ pub(crate) enum Device {
         #[command(flatten)]
         location: Location,
     },
+    /// Show which audiences of advertisers this device is in, join them or leave
+    #[command(
+        after_help = "Examples:\n  sottovoce device audiences\n  sottovoce device audiences join --exclude health\n  \
+        sottovoce device audiences leave 'ski fans'\n  sottovoce device audiences leave --all\n\n\
+        Your device decides alone whether it is in an audience, and takes no part until you join."
+    )]
+    Audiences {
+        #[command(subcommand)]
+        command: Option<Audiences>,
+        #[command(flatten)]
+        location: Location,
+    },
     /// Show the state of the device
     #[command(after_help = "Example:\n  sottovoce device status --json")]
     Status(Location),
@@ -151,6 +163,50 @@ pub(crate) struct Enrol {
     pub(crate) disclosure: DisclosureMode,
     #[command(flatten)]
     pub(crate) location: Location,
+}
+
+/// `device audiences`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audiences {
+    /// Agree to take part, or come back to an audience that you left
+    #[command(after_help = "Example:\n  sottovoce device audiences join --exclude health --epsilon-per-day 2")]
+    Join(JoinAudiences),
+    /// Leave one audience, or all: nothing about them leaves the device any more
+    #[command(after_help = "Example:\n  sottovoce device audiences leave 'ski fans'")]
+    Leave {
+        /// Name of the audience
+        #[arg(value_name = "NAME", conflicts_with = "all")]
+        name: Option<String>,
+        /// Leave all and take no part any more
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// `device audiences join`.
+#[derive(Debug, Args)]
+pub(crate) struct JoinAudiences {
+    /// Audience that you left before
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Category that never counts, and whose audiences get no report; repeatable
+    #[arg(long, value_name = "ID")]
+    pub(crate) exclude: Vec<String>,
+    /// Category to stop excluding; repeatable
+    #[arg(long, value_name = "ID")]
+    pub(crate) include: Vec<String>,
+    /// Refuse servers that publish smaller sizes [default: 1000]
+    #[arg(long, value_name = "K")]
+    pub(crate) least_published: Option<u32>,
+    /// Most that measurements and reports of a day may say about you, as epsilon [default: 4]
+    #[arg(long, value_name = "X")]
+    pub(crate) epsilon_per_day: Option<f64>,
+    /// Refuse longer lists of audiences [default: 100]
+    #[arg(long, value_name = "N")]
+    pub(crate) most_audiences: Option<u32>,
+    /// Refuse to report more often than this [default: 24]
+    #[arg(long, value_name = "HOURS")]
+    pub(crate) least_rotation_hours: Option<u32>,
 }
 
 /// `device run`.

@@ -124,6 +124,24 @@ Give the file to devices, not to the server. Whoever has it can decrypt the upda
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
     },
+    /// Create an advertiser's token
+    #[command(after_help = "Example:\n  sottovoce federation advertiser news --label 'ski shop' > advertiser.token")]
+    Advertiser {
+        #[command(flatten)]
+        of: FederationArgs,
+        /// New audiences and questions about thresholds a day; 0: no limit
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        per_day: u64,
+        /// Hours after which it expires [default: never]
+        #[arg(long, value_name = "N")]
+        hours: Option<u64>,
+        /// Name of the token
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        label: String,
+    },
+    /// List all audiences, their noisy sizes and the privacy budget spent
+    #[command(after_help = "Example:\n  sottovoce federation audiences news")]
+    Audiences(FederationArgs),
     /// Revoke a device's access
     #[command(after_help = "Example:\n  sottovoce federation revoke films 17")]
     Revoke {
@@ -212,6 +230,12 @@ pub(crate) struct Create {
     /// When a device withdraws: keep the model, or roll training back to before the device enrolled
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = ["none", "retrain"])]
     pub(crate) unlearn: String,
+    /// Serve audiences to advertisers, with the default rules (docs/audiences.md); for the model lookalike
+    #[arg(long)]
+    pub(crate) audiences: bool,
+    /// Rule for audiences: k, epsilon, budget, advertiser_budget, rotation_seconds, ...; repeatable
+    #[arg(long = "audience-set", value_name = "KEY=VALUE", value_parser = super::key_value, action = ArgAction::Append)]
+    pub(crate) audience_rules: Vec<(String, sottovoce_models::settings::Value)>,
     /// Versions of the shared model to keep [default: 8]
     #[arg(long, value_name = "N")]
     pub(crate) keep_versions: Option<u32>,
@@ -255,6 +279,9 @@ pub(crate) struct Fleet {
     /// Whether these items are drawn once, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
     pub(crate) disclosure: DisclosureMode,
+    /// Take part in audiences, whatever the server's rules; for synthetic people only
+    #[arg(long)]
+    pub(crate) audiences: bool,
     /// Criterion that the devices report when asked, or `all`; repeatable
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub(crate) report: Vec<String>,

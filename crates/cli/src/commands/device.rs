@@ -1,5 +1,6 @@
 //! `device`: the commands of a device's owner.
 
+mod audiences;
 mod enrol;
 mod identity;
 mod ledger;
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
             identity::run(roster.as_deref(), *no_roster, location, common)
         }
         Args::Ledger { item, location } => ledger::show(&location::open(location)?, item.as_deref(), common),
+        Args::Audiences { command, location } => audiences::run(command.as_ref(), location, common),
         Args::Status(location) => status::run(location, common),
         Args::Withdraw(location) => run::withdraw(location, common),
     }

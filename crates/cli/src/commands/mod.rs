@@ -1,5 +1,7 @@
 //! One file a command.
 
+#[cfg(feature = "serve")]
+mod audience;
 mod audit;
 #[cfg(feature = "bench")]
 mod bench;
@@ -48,9 +50,13 @@ pub(crate) fn run(program: Program) -> Result<()> {
         #[cfg(feature = "serve")]
         Command::Federation(args) => federation::run(&args, &common),
         #[cfg(feature = "serve")]
+        Command::Audience(args) => audience::run(&args, &common),
+        #[cfg(feature = "serve")]
         Command::Fleet(args) => fleet::run(&args, &common),
         #[cfg(not(feature = "serve"))]
-        Command::Device(_) | Command::Serve(_) | Command::Federation(_) | Command::Fleet(_) => left_out("serve"),
+        Command::Device(_) | Command::Serve(_) | Command::Federation(_) | Command::Audience(_) | Command::Fleet(_) => {
+            left_out("serve")
+        }
         #[cfg(not(feature = "bench"))]
         Command::Bench(_) => left_out("bench"),
         #[cfg(feature = "bench")]

@@ -1,11 +1,13 @@
 //! A device: its state, and how it is created.
 
+mod audiences;
 mod identity;
 mod owner;
 mod recommend;
 mod requests;
 mod responses;
 
+pub use audiences::AudienceMembership;
 pub use owner::DisclosedItem;
 pub use recommend::{Explanation, Recommendation, RecommendedItem};
 pub use requests::Action;
@@ -118,6 +120,8 @@ pub struct Device {
     failures: u32,
     /// A round that was declined, not to be declined again.
     declined_round: Option<RoundId>,
+    /// The caller's clock at its last call.
+    clock: Duration,
     /// The server gives its models to its devices only.
     models_are_private: bool,
     /// Identities trusted beside the roster; not stored.
@@ -149,6 +153,7 @@ impl Device {
             ca,
             name: federation,
             membership: Membership::Enrolling { token },
+            audiences: before.as_ref().map(|before| before.audiences.after_withdrawal()).unwrap_or_default(),
             disclosure_secret: before.map_or_else(|| secret.clone(), |before| before.disclosure_secret),
             secret,
             seeds,
@@ -209,6 +214,7 @@ impl Device {
             wait_until: Duration::ZERO,
             failures: 0,
             declined_round: None,
+            clock: Duration::ZERO,
             models_are_private: false,
             session_roster: None,
         };

@@ -1,7 +1,8 @@
 //! What a device does next, by its state: no I/O, no clock.
 
-use super::Device;
+use super::{Device, audiences};
 use crate::DeviceError;
+use crate::audiences::Spending;
 use crate::history::DeviceFigures;
 use crate::model_cache::Digest;
 use crate::schedule::{NextStep, StopReason, WaitReason};
@@ -10,7 +11,8 @@ use crate::transport::{Method, Request, Transport};
 use crate::upload_credential::UploadCredential;
 use sottovoce_client::{Declined, DeviceRound, LoadedModel, Outcome, Sealing, Upload};
 use sottovoce_privacy::anonymous_key;
-use sottovoce_protocol::{Ledger, Participation, Refusal, RoundId, RoundTerms, codec};
+use sottovoce_privacy::tokens::to_hex;
+use sottovoce_protocol::{Ledger, ModelSpec, Participation, Refusal, RoundId, RoundTerms, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +51,12 @@ pub(super) enum RequestKind {
     /// The server's next message of a sealed round.
     ReceiveSealed,
     Withdraw,
+    /// The list of audiences.
+    Audiences,
+    /// Tokens for the audiences of a rotation.
+    AudienceTokens,
+    /// A segment id with a token instead of the device's credential.
+    Report,
 }
 
 /// A round that the device is invited to.
@@ -90,6 +98,7 @@ impl Device {
             }
         }
         self.waiting = None;
+        self.clock = now;
         self.choose_action(now)
     }
 
@@ -157,6 +166,11 @@ impl Device {
             let kind = if sealing.out.is_some() { RequestKind::SendSealed } else { RequestKind::ReceiveSealed };
             return Ok(self.send(kind));
         }
+        if matches!(self.phase, Phase::Idle)
+            && let Some(kind) = self.next_audience_request(now)?
+        {
+            return Ok(self.send(kind));
+        }
         match &self.phase {
             Phase::Refusing { .. } => Ok(self.send(RequestKind::Refuse)),
             _ if !may_train => wait(WaitReason::Conditions),
@@ -194,7 +208,7 @@ impl Device {
         let (Phase::Invited(invitation), Some(shared), Some(items)) = (&self.phase, &self.shared, &self.items) else {
             return Ok(false);
         };
-        let model = self.load_model(&invitation.terms)?;
+        let model = self.load_model(&audiences::shared_model(&invitation.terms)?)?;
         let layout = model.layout(items.len());
         self.options.models.release(model);
         match layout.and_then(|layout| shared.model.parameters.check(&layout)) {
@@ -243,7 +257,7 @@ impl Device {
             RequestKind::Enrol => {
                 Request { idempotency_key: Some(secret.idempotency_key("enrol", 0)), ..post("devices") }
             }
-            RequestKind::CheckIn => post("check-in"),
+            RequestKind::CheckIn => Request { audiences: self.policy.audiences.takes_part, ..post("check-in") },
             RequestKind::Model => model(format!("models/{version}")),
             RequestKind::Difference => {
                 let from = self.shared.as_ref().map_or(0, |shared| shared.model.version.0);
@@ -282,6 +296,21 @@ impl Device {
                 with_bearer(get(&format!("rounds/{sealed_round}/seal"), limit))
             }
             RequestKind::Withdraw => Request { method: Method::Delete, ..post("devices/me") },
+            // The same for all devices, so that none says which it is.
+            RequestKind::Audiences => get("audiences", SMALL_RESPONSE),
+            RequestKind::AudienceTokens => {
+                let (rotation, body) = self.audience_token_request();
+                Request { body: body.into(), ..post(&format!("audience-tokens/{rotation}")) }
+            }
+            RequestKind::Report => match self.state.audiences.reports.first() {
+                Some(report) => Request {
+                    bearer: None,
+                    round_token: Some(to_hex(&report.token.to_bytes())),
+                    body: report.segment.to_vec().into(),
+                    ..post(&format!("audiences/{}/segments/{}", report.audience, report.rotation))
+                },
+                None => get("audiences", SMALL_RESPONSE),
+            },
         }
     }
 
@@ -300,6 +329,10 @@ impl Device {
     /// If the store fails.
     pub fn train(&mut self, now: Duration) -> Result<(), DeviceError> {
         let Phase::Invited(invitation) = &self.phase else { return Ok(()) };
+        self.clock = now;
+        if audiences::measures(&invitation.terms) {
+            return self.measure(now);
+        }
         let (round, model) = (invitation.terms.round, invitation.terms.model.clone());
         let mut ledger = self.state.ledger.clone();
         let (Outcome { private, disclosed, upload }, upload_credential) = match self.run_round(now, &mut ledger) {
@@ -329,6 +362,25 @@ impl Device {
         Ok(())
     }
 
+    /// Answers a measurement, and stores ledger, account and answer atomically, before anything is sent.
+    fn measure(&mut self, now: Duration) -> Result<(), DeviceError> {
+        let (Phase::Invited(invitation), Some(shared)) = (&self.phase, &self.shared) else { return Ok(()) };
+        let round = invitation.terms.round;
+        let mut ledger = self.state.ledger.clone();
+        match self.run_measurement(invitation, &shared.model, now.as_secs(), &mut ledger) {
+            Ok((Outcome { upload: Upload::Sealed(sealing), .. }, Spending { when, epsilon, what })) => {
+                self.update(|state| {
+                    (state.sealing, state.ledger, state.last_round) = (Some(sealing), ledger, Some(round));
+                    state.audiences.spend(when, epsilon, what);
+                })?;
+                self.phase = Phase::Idle;
+            }
+            Ok(_) => self.refuse(&Declined::terms("an answer to a measurement must be sealed")),
+            Err(declined) => self.refuse(&declined),
+        }
+        Ok(())
+    }
+
     /// Runs the client's half of the round, and makes the credential of an anonymous upload.
     fn run_round(&self, now: Duration, ledger: &mut Ledger) -> Result<(Outcome, Option<UploadCredential>), Declined> {
         let (Phase::Invited(invitation), Some(shared)) = (&self.phase, &self.shared) else {
@@ -353,18 +405,18 @@ impl Device {
             private.map(|private| private.values.clone())
         };
         let (private, disclosed) = (values(&state.private), values(&state.disclosed));
-        let mut model = self.load_model(terms)?;
+        let mut model = self.load_model(&terms.model)?;
         let outcome = model.run_round(&round, (private.as_deref(), disclosed.as_deref()), ledger);
         self.options.models.release(model);
         Ok((outcome?, key.map(|key| UploadCredential::new(terms.federation, key))))
     }
 
-    /// The model that the terms ask for, to be released again.
-    pub(super) fn load_model(&self, terms: &RoundTerms) -> Result<LoadedModel, Declined> {
+    /// A model with its settings, to be released again.
+    pub(super) fn load_model(&self, model: &ModelSpec) -> Result<LoadedModel, Declined> {
         let facts = self.items.as_ref().and_then(|items| items.facts());
-        self.options.models.load(&terms.model, facts).map_err(|error| Declined::Terms {
+        self.options.models.load(model, facts).map_err(|error| Declined::Terms {
             why: error.to_string(),
-            refusal: Refusal::UnknownModel(terms.model.name.clone()),
+            refusal: Refusal::UnknownModel(model.name.clone()),
         })
     }
 

@@ -1,5 +1,6 @@
 //! How a device handles the server's responses.
 
+use super::audiences::{measures, shared_model};
 use super::requests::{Invitation, Phase, RequestKind};
 use super::{Device, DownloadedModel};
 use crate::model_cache::Digest;
@@ -46,6 +47,7 @@ impl Device {
         response: Result<Response, TransportError>,
     ) -> Result<Option<NextStep>, DeviceError> {
         let Some(kind) = self.outstanding.take() else { return Ok(None) };
+        self.clock = now;
         let retry_after = response.as_ref().ok().and_then(Response::retry_after).map(Duration::from_secs);
         let transition = match response {
             Err(error) => Transition::Failed(error.to_string()),
@@ -94,6 +96,9 @@ impl Device {
             RequestKind::SendSealed => self.handle_sealed_sent(&response),
             RequestKind::ReceiveSealed => self.handle_sealed_message(&response),
             RequestKind::Withdraw => self.handle_withdrawal(&response),
+            RequestKind::Audiences => self.handle_audiences(&response),
+            RequestKind::AudienceTokens => self.handle_audience_tokens(&response),
+            RequestKind::Report => self.handle_report(&response),
         }
     }
 
@@ -208,14 +213,18 @@ impl Device {
             }
             _ => (),
         }
-        if self.rows.rows.is_empty() {
+        if measures(terms) {
+            self.check_measurement(terms, &privacy)?;
+        } else if self.rows.rows.is_empty() {
             return Err(Declined::NoHistory);
         }
-        let model = self.load_model(terms)?;
+        let model = self.load_model(&shared_model(terms)?)?;
         let layout = model.layout(self.items.as_ref().map_or(0, |items| items.len()));
         self.options.models.release(model);
         let layout = layout.map_err(Declined::terms)?;
-        PrivacyMechanism::new(&privacy, &layout, terms.cohort_size).map_err(Declined::terms)?;
+        if !measures(terms) {
+            PrivacyMechanism::new(&privacy, &layout, terms.cohort_size).map_err(Declined::terms)?;
+        }
         let bytes: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
         let limit = self.options.bounds.model_bytes;
         if bytes > limit {
@@ -423,6 +432,30 @@ impl Device {
         };
         self.update(|state| state.sealing = None)?;
         Ok(Transition::Wait(reason, None))
+    }
+
+    /// A federation may serve no audiences, or do so wrongly: the device goes on without.
+    fn handle_audiences(&mut self, response: &Response) -> Handled {
+        match response.status {
+            200 => self.take_audience_list(&response.body)?,
+            404 => self.no_audience_list("the federation serves no audiences".to_owned())?,
+            _ => self.no_audience_list(describe(response))?,
+        }
+        Ok(Transition::Continue)
+    }
+
+    fn handle_audience_tokens(&mut self, response: &Response) -> Handled {
+        if response.status == 401 {
+            return Ok(rejected(response));
+        }
+        self.take_audience_tokens((response.status == 200).then_some(&response.body))?;
+        Ok(Transition::Continue)
+    }
+
+    /// Whatever the server says about it, a report is sent once.
+    fn handle_report(&mut self, response: &Response) -> Handled {
+        self.report_sent(matches!(response.status, 200..=299))?;
+        Ok(Transition::Continue)
     }
 
     fn handle_withdrawal(&mut self, response: &Response) -> Handled {

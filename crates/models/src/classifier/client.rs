@@ -163,8 +163,13 @@ mod tests {
 
     fn trained(device: &Classifier, shared: &Parameters, own: &[u32]) -> (TrainStats, Trained) {
         let mut into = Trained::new(&shared.layout());
-        let input =
-            TrainInput { shared, prepared: &device.prepare(shared), private: &mut [], history: own.into(), hidden: &[] };
+        let input = TrainInput {
+            shared,
+            prepared: &device.prepare(shared),
+            private: &mut [],
+            history: own.into(),
+            hidden: &[],
+        };
         let stats = device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).unwrap();
         (stats, into)
     }
@@ -212,8 +217,13 @@ mod tests {
         let (device, shared) = device(0);
         assert_eq!(trained(&device, &shared, &[]).0, TrainStats::default());
         let mut into = Trained::new(&shared.layout());
-        let input =
-            TrainInput { shared: &shared, prepared: &vec![0.0; 3], private: &mut [], history: (&[1]).into(), hidden: &[] };
+        let input = TrainInput {
+            shared: &shared,
+            prepared: &vec![0.0; 3],
+            private: &mut [],
+            history: (&[1]).into(),
+            hidden: &[],
+        };
         assert!(device.train(input, &mut device.scratch(40), &mut Rng::new(3), &mut into).is_err());
     }
 }

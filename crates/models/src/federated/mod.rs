@@ -8,6 +8,7 @@
 //! What leaves a device is written at the top of each folder's `mod.rs`.
 
 mod aggregation;
+pub mod audience_size;
 mod client;
 pub(crate) mod dp_sgd;
 mod dynamic;
@@ -28,7 +29,7 @@ pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch, e
 pub use exposure::{Exposure, RowMeaning};
 pub use model::{EpochTraffic, Epochs, FederatedModel, ModelInfo};
 pub use negatives::Negatives;
-pub use registry::{Entry, RegisterError, all, find, register};
+pub use registry::{AUDIENCE_SIZE, Entry, RegisterError, all, find, register};
 pub use schedule::{Cohort, Configuration, Population, Schedule, TripleSchedule};
 pub use server::{ItemFactors, ServerModel, TensorSlice, item_rows};
 

@@ -42,7 +42,7 @@ impl Federation {
         if updates < u64::from(minimum) {
             return Err(format!("{updates} updates came, at least {minimum} are needed"));
         }
-        let mut sum = self.coordinator().empty_aggregate();
+        let mut sum = self.with_coordinator(self.is_measuring(), |of| of.empty_aggregate());
         sum.add_sum(&values, updates);
         Ok(Aggregation::without_criteria(sum))
     }

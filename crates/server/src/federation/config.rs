@@ -1,5 +1,6 @@
 //! Configuration of a federation.
 
+use super::audiences::AudienceConfig;
 use super::catalog::{CatalogError, CheckedCatalog};
 use crate::secret;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,9 @@ pub struct FederationConfig {
     /// Whether the server retains every accepted upload for an audit. Devices are told in every round's terms.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub record_uploads: bool,
+    /// Rules for audiences; default: none are served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audiences: Option<AudienceConfig>,
 }
 
 impl Default for FederationConfig {
@@ -91,6 +95,7 @@ impl Default for FederationConfig {
             seal_key_digest: None,
             simulated_noise: false,
             record_uploads: false,
+            audiences: None,
         }
     }
 }
@@ -147,7 +152,12 @@ pub enum ConfigError {
     Retention(&'static str),
 }
 
-fn require(key: &'static str, valid: bool, value: &dyn ToString, expected: &'static str) -> Result<(), ConfigError> {
+pub(super) fn require(
+    key: &'static str,
+    valid: bool,
+    value: &dyn ToString,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
     if valid { Ok(()) } else { Err(ConfigError::Value { key, value: value.to_string(), expected }) }
 }
 
@@ -181,6 +191,7 @@ impl FederationConfig {
         let day = 86_400;
         require("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
         self.check_criteria()?;
+        self.audiences.as_ref().map_or(Ok(()), |audiences| audiences.check(&self.model))?;
         let norm = self.row_norm.unwrap_or(1.0);
         require("row_norm", norm.is_finite() && norm > 0.0, &norm, "a number above 0")
     }

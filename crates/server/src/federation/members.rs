@@ -10,6 +10,8 @@ pub(crate) struct Member {
     pub(crate) enrolled: Millis,
     pub(crate) seen: Millis,
     pub(crate) revoked: bool,
+    /// Whether it takes part in audiences, as its last check-in said; not stored.
+    in_audiences: bool,
 }
 
 /// All devices that have enrolled and not withdrawn.
@@ -29,7 +31,7 @@ impl Members {
     pub(crate) fn add(&mut self, record: &DeviceRecord) {
         let DeviceRecord { number, credential, enrolled, seen, revoked, .. } = *record;
         self.by_credential.insert(credential, number);
-        self.by_number.insert(number, Member { credential, enrolled, seen, revoked });
+        self.by_number.insert(number, Member { credential, enrolled, seen, revoked, in_audiences: false });
         self.revoked += usize::from(revoked);
     }
 
@@ -44,13 +46,13 @@ impl Members {
     }
 
     /// Records a check-in.
-    pub(crate) fn mark_seen(&mut self, number: u32, now: Millis) {
+    pub(crate) fn mark_seen(&mut self, number: u32, in_audiences: bool, now: Millis) {
         let Some(member) = self.by_number.get_mut(&number) else { return };
         // Stored when the minute changes, so that a device is listed at most once a minute.
         if member.seen / SEEN_STEP != now / SEEN_STEP {
             self.unstored.push(number);
         }
-        member.seen = now;
+        (member.seen, member.in_audiences) = (now, in_audiences);
     }
 
     /// Devices that checked in since the last call, and when.
@@ -79,6 +81,11 @@ impl Members {
     /// Devices that can be selected, ascending.
     pub(crate) fn active(&self) -> Vec<u32> {
         self.by_number.iter().filter(|(_, member)| !member.revoked).map(|(&number, _)| number).collect()
+    }
+
+    /// Those of them that take part in audiences, ascending.
+    pub(crate) fn in_audiences(&self) -> impl Iterator<Item = u32> {
+        self.by_number.iter().filter(|(_, member)| !member.revoked && member.in_audiences).map(|(&number, _)| number)
     }
 
     /// The number of devices that can be selected.
@@ -119,12 +126,13 @@ mod tests {
         let mut members = Members::default();
         let (number, credential) = (7, [7; 32]);
         members.add(&DeviceRecord { federation: 1, number, credential, enrolled: 0, seen: 0, revoked: false });
-        members.mark_seen(7, 10);
+        members.mark_seen(7, false, 10);
         assert_eq!(members.take_seen(), []);
-        members.mark_seen(7, 60_010);
-        members.mark_seen(7, 60_020);
-        members.mark_seen(8, 60_020);
+        members.mark_seen(7, false, 60_010);
+        members.mark_seen(7, true, 60_020);
+        members.mark_seen(8, true, 60_020);
         assert_eq!(members.take_seen(), [(7, 60_020)]);
+        assert_eq!(members.in_audiences().collect::<Vec<_>>(), [7]);
         assert_eq!((members.seen_since(60_000), members.seen_since(60_021)), (1, 0));
     }
 }

@@ -5,6 +5,7 @@
 
 mod aggregation;
 mod anonymous;
+mod audiences;
 pub mod catalog;
 mod config;
 mod members;
@@ -18,6 +19,10 @@ mod unlearning;
 mod uploads;
 mod view;
 
+pub use audiences::{
+    Advertiser, AdvertiserView, AudienceConfig, AudienceError, AudienceList, AudienceView, AudiencesView, Definition,
+    ListedAudience, MeasurementView, NewAudience, NewQuestion, Size,
+};
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
 pub use published::Published;
@@ -25,6 +30,7 @@ pub use round::Admission;
 pub use uploads::UploadError;
 pub use view::{FederationView, PrivacyView, PublicView, RoundView};
 
+pub(crate) use audiences::{Audiences, MAX_REPORT, MAX_REQUEST};
 pub(crate) use config::check_name;
 pub(crate) use published::{Encoded, WIRE};
 pub(crate) use seal::MAX_MESSAGE_BYTES;
@@ -38,6 +44,7 @@ use crate::storage::{
 };
 use crate::versions::VersionStore;
 use anonymous::OneTimeTokens;
+use audiences::Measuring;
 use bytes::Bytes;
 use members::Members;
 use retention::Retention;
@@ -46,9 +53,9 @@ use seal::Seal;
 use sottovoce_federation::{Coordinator, FederationError, HostedFederation};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Notify;
 
 /// Bytes of an update beside the rows of the shared model's tables: headers, lists, criteria.
@@ -95,6 +102,12 @@ pub struct Federation {
     services: Services,
     state: Mutex<State>,
     coordinator: Mutex<Coordinator>,
+    /// The measurement under way, if the open round is one.
+    measuring: Mutex<Option<Measuring>>,
+    /// Noise on a count of people, once it was computed.
+    audience_noise: OnceLock<f64>,
+    /// Row of each category, for audiences.
+    category_rows: OnceLock<HashMap<String, u32>>,
     buffers: Mutex<Vec<Received>>,
     wake: Notify,
 }
@@ -118,6 +131,7 @@ struct State {
     unlearn: Option<Millis>,
     /// The latest timestamp given to a version or a device.
     last_timestamp: Millis,
+    audiences: Audiences,
 }
 
 impl State {
@@ -169,6 +183,7 @@ pub(crate) struct StoredFederation {
     /// Receipts of the last closed rounds.
     pub(crate) receipts: Vec<(u64, Receipt)>,
     pub(crate) versions: Vec<VersionRecord>,
+    pub(crate) audiences: Audiences,
 }
 
 /// Why a stored federation cannot be resumed.
@@ -200,7 +215,7 @@ impl Federation {
         uploads: Option<PathBuf>,
         services: Services,
     ) -> Result<Self, ResumeError> {
-        let StoredFederation { record, devices, round, receipts, versions } = stored;
+        let StoredFederation { record, devices, round, receipts, versions, audiences } = stored;
         let HostedFederation { mut coordinator, rounds } = hosted;
         let name = record.name.clone();
         let text = std::str::from_utf8(&record.catalog).map_err(ResumeError::of(&name))?;
@@ -211,8 +226,16 @@ impl Federation {
         let retention = uploads.filter(|_| config.record_uploads).map(Retention::new);
         let mut members = Members::default();
         devices.iter().for_each(|device| members.add(device));
-        let resumed = round.map(|round| resume_round(&mut coordinator, round, &secret, retention.is_some()));
-        let mut round = resumed.transpose().map_err(ResumeError::of(&name))?;
+        audiences.check(&name, &config)?;
+        let measures = |round: &OpenRound| audiences::resume(&audiences, round, &config, &mut coordinator).transpose();
+        let measuring = round.as_ref().and_then(measures).transpose().map_err(ResumeError::of(&name))?;
+        let (measuring, mut round) = match (measuring, round) {
+            (Some((measuring, round)), _) => (Some(measuring), Some(round)),
+            (None, round) => {
+                let resumed = round.map(|round| resume_round(&mut coordinator, round, &secret, retention.is_some()));
+                (None, resumed.transpose().map_err(ResumeError::of(&name))?)
+            }
+        };
         round.iter_mut().for_each(|round| decline_departed(round, &members));
         let mut past_uploads: BTreeMap<u64, BTreeMap<Sender, UploadId>> = BTreeMap::new();
         for (round, Receipt { sender, key, digest, .. }) in receipts {
@@ -234,6 +257,7 @@ impl Federation {
             undone: record.undone,
             rolled_back: record.rolled_back,
             unlearn: record.unlearn,
+            audiences,
         };
         let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
         Ok(Self {
@@ -254,6 +278,9 @@ impl Federation {
             services,
             state: Mutex::new(state),
             coordinator: Mutex::new(coordinator),
+            measuring: Mutex::new(measuring),
+            audience_noise: OnceLock::new(),
+            category_rows: OnceLock::new(),
             buffers: Mutex::default(),
             wake: Notify::new(),
             config,
@@ -262,6 +289,11 @@ impl Federation {
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Rounds of training, those that rollbacks undid, and measurements.
+    fn rounds_to_hold(&self, state: &State) -> u64 {
+        self.target_rounds + state.undone + state.audiences.measuring_rounds()
     }
 
     fn coordinator(&self) -> MutexGuard<'_, Coordinator> {
@@ -295,10 +327,10 @@ impl Federation {
         Ok(device.number)
     }
 
-    /// Answers a device that checks in.
-    pub fn check_in(&self, device: u32, now: Millis) -> CheckIn {
+    /// Answers a device that checks in and says whether it takes part in audiences.
+    pub fn check_in(&self, device: u32, in_audiences: bool, now: Millis) -> CheckIn {
         let mut state = self.state();
-        state.members.mark_seen(device, now);
+        state.members.mark_seen(device, in_audiences, now);
         let (current, rolled_back) = (Arc::clone(&state.current), state.rolled_back);
         if let Some(round) = &mut state.round
             && round.device(device) == Some(&DeviceState::Waiting)
@@ -313,6 +345,8 @@ impl Federation {
         let word = match state.status {
             _ if answered.is_some_and(|answer| *answer != DeviceState::Waiting) => "done",
             Status::Running => "waiting",
+            // Audiences are measured for as long as they are open.
+            Status::Finished if in_audiences && self.config.audiences.is_some() => "waiting",
             Status::Paused => "paused",
             Status::Finished | Status::Failed(_) => "finished",
         };

@@ -58,6 +58,8 @@ pub(crate) struct Round {
     pub(crate) seal: Option<Seal>,
     /// The round's one-time tokens, if uploads are anonymous.
     pub(crate) tokens: Option<OneTimeTokens>,
+    /// The measurement that is made in it, if it is no round of training.
+    pub(crate) measurement: Option<u64>,
     pub(crate) opening: RoundOpening,
     pub(crate) terms: Arc<RoundTerms>,
     closing: Closing,
@@ -90,6 +92,7 @@ impl Round {
             closing: Closing::new(&rules, opening.wanted as usize, cohort),
             devices: vec![DeviceState::Waiting; cohort],
             seal: None,
+            measurement: None,
             tokens,
             opening,
             terms: Arc::new(terms),

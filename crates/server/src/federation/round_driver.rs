@@ -26,6 +26,7 @@ const SEEN_INTERVAL: Millis = 60_000;
 /// The next step of a federation.
 enum NextStep {
     Open,
+    Measure(u64),
     CloseSealStep,
     Close,
     Finish,
@@ -58,6 +59,9 @@ pub(crate) async fn drive(federation: Arc<Federation>) {
         if now() - seen_stored > SEEN_INTERVAL {
             seen_stored = now();
             federation.store_seen().await;
+            if let Err(error) = federation.end_rotations(now()).await {
+                warn!(federation = %federation.name, %error, "old segment ids are not deleted");
+            }
         }
         match stepped {
             Ok(true) => (),
@@ -77,6 +81,7 @@ impl Federation {
     async fn step(self: &Arc<Self>) -> Result<bool, ServerError> {
         match self.next_step(now()) {
             NextStep::Open => return self.open().await,
+            NextStep::Measure(id) => return self.open_measurement(id).await,
             NextStep::CloseSealStep => self.close_seal_step().await?,
             NextStep::Close => self.close().await?,
             NextStep::Finish => self.finish().await?,
@@ -87,6 +92,7 @@ impl Federation {
     }
 
     fn next_step(&self, now: Millis) -> NextStep {
+        let measurement = self.next_measurement(now);
         let mut state = self.state();
         match state.rollback() {
             Rollback::Ready => return NextStep::Unlearn,
@@ -95,7 +101,7 @@ impl Federation {
         }
         let enough = state.members.count() >= self.config.devices as usize;
         let running = state.status == Status::Running;
-        let done = state.next_round >= self.target_rounds + state.undone;
+        let done = state.next_round >= self.rounds_to_hold(&state);
         match &mut state.round {
             Some(round) => {
                 let closes = round.is_over(now) && round.is_settled();
@@ -106,6 +112,7 @@ impl Federation {
                     (false, false) => NextStep::Wait,
                 }
             }
+            None if measurement.is_some() => NextStep::Measure(measurement.unwrap_or_default()),
             None if running && done => NextStep::Finish,
             None if running && enough => NextStep::Open,
             None => NextStep::Wait,
@@ -189,6 +196,9 @@ impl Federation {
     /// Closes a round: aggregates its updates, or abandons it.
     async fn close(self: &Arc<Self>) -> Result<(), ServerError> {
         let Some(mut record) = self.stop_uploads().await? else { return Ok(()) };
+        if self.is_measuring() {
+            return self.close_measurement(record).await;
+        }
         let mut published = None;
         let outcome = self.outcome().await?;
         self.retain_uploads(matches!(outcome, Outcome::Next { .. })).await?;
@@ -233,10 +243,10 @@ impl Federation {
         }
     }
 
-    fn report(&self, record: &RoundRecord) {
+    pub(super) fn report(&self, record: &RoundRecord) {
         let RoundRecord { round, asked, counted, declined, refused, .. } = *record;
         let seconds = (record.closed - record.opened) as f64 / 1000.0;
-        if record.version.is_some() {
+        if record.version.is_some() || record.counted > 0 {
             info!(federation = %self.name, round, asked, counted, declined, refused, seconds, "round closed");
         } else {
             warn!(federation = %self.name, round, asked, declined, refused, seconds, why = %record.remark, "round abandoned");
@@ -291,7 +301,7 @@ impl Federation {
     }
 
     /// Moves on from a round whose closing is stored.
-    fn closed(&self, published: Option<(VersionRecord, Arc<Published>)>, round: u64) {
+    pub(super) fn closed(&self, published: Option<(VersionRecord, Arc<Published>)>, round: u64) {
         self.coordinator().skip();
         let mut state = self.state();
         state.next_round = round + 1;

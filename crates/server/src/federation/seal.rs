@@ -280,8 +280,7 @@ impl Round {
 impl Federation {
     /// The seal of a round, if its updates are sealed.
     pub(super) fn new_seal(&self, round: &Round) -> Option<Seal> {
-        let coordinator = self.coordinator();
-        let protected = coordinator.privacy()?;
+        let protected = self.with_coordinator(round.measurement.is_some(), |of| of.privacy().cloned())?;
         let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
         let kind = match protected.encryption() {

@@ -136,14 +136,17 @@ impl Federation {
         let abandoned = self.state().round.as_ref().map(super::round::Round::close);
         let abandoned = abandoned.map(|record| RoundRecord { remark: remark.clone(), ..record });
         self.retain_uploads(false).await?;
-        let again = undone + u64::from(abandoned.is_some());
+        // A measurement is not held again.
+        let again = undone + u64::from(abandoned.is_some() && !self.is_measuring());
+        let measurement = self.abandon_measurement("a device withdrew in the middle of it");
         let status = self.status_after_rollback(again);
         let close = abandoned.iter().map(|record| Change::CloseRound(Box::new(record.clone()), None));
         let to = Some((restored.clone(), again));
-        let mut changes: Vec<Change> = close.collect();
+        let mut changes: Vec<Change> = close.chain(measurement.clone()).collect();
         changes.push(Change::RollBack { federation: self.id, from, to });
         changes.extend(status.clone().map(|status| Change::SetStatus { federation: self.id, status }));
         self.services.queue.commit(changes).await?;
+        self.measurement_closed(&measurement);
         self.rolled_back(from, (restored, Arc::new(published)), again, status);
         info!(federation = %self.name, round = abandoned.as_ref().map(|record| record.round), "{remark}");
         if let Some(record) = abandoned {

@@ -80,7 +80,7 @@ impl Federation {
     /// # Errors
     /// If it is rejected; then nothing has changed.
     pub async fn receive_update(&self, (device, round): (u32, u64), key: &str, bytes: Bytes) -> Result<Admission> {
-        if self.anonymous {
+        if self.anonymous && !self.is_measuring() {
             return Err(UploadError::WrongChannel);
         }
         self.receive(round, Sender::Device(device), key, bytes).await

@@ -102,6 +102,9 @@ pub struct FederationView {
     /// The open round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under_way: Option<RoundView>,
+    /// Audiences, if the federation serves them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audiences: Option<super::AudiencesView>,
 }
 
 /// An open round.
@@ -156,7 +159,7 @@ impl Federation {
 
     /// What operators see.
     pub fn view(&self, now: Millis) -> FederationView {
-        let public = self.public();
+        let (public, audiences) = (self.public(), self.audiences(now));
         let state = self.state();
         let under_way = state.round.as_ref().map(|round| RoundView {
             round: round.opening.round,
@@ -182,11 +185,12 @@ impl Federation {
             present: state.members.seen_since(now.saturating_sub(PRESENT)),
             revoked: state.members.revoked,
             round: state.next_round,
-            rounds: self.target_rounds + state.undone,
+            rounds: self.rounds_to_hold(&state),
             undone: state.undone,
             unlearning: state.unlearn.is_some(),
             failure,
             under_way,
+            audiences,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::download;
 use super::problem::Problem;
 use super::request::DeviceRequest;
 use super::{Body, WIRE};
-use crate::federation::{Admission, CheckIn, Encoded, MAX_MESSAGE_BYTES};
+use crate::federation::{Admission, CheckIn, Encoded, MAX_MESSAGE_BYTES, MAX_REPORT, MAX_REQUEST};
 use crate::now;
 use axum::Json;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -25,6 +25,8 @@ const SEAT: HeaderName = HeaderName::from_static("sottovoce-seat");
 const ROLLED_BACK: HeaderName = HeaderName::from_static("sottovoce-went-back");
 /// A round's one-time token.
 const TOKEN: HeaderName = HeaderName::from_static("sottovoce-token");
+/// The device's owner takes part in audiences.
+const AUDIENCES: HeaderName = HeaderName::from_static("sottovoce-audiences");
 /// The longest interval at which a device in a sealed round polls, in seconds.
 const SEAL_POLL_SECONDS: u32 = 2;
 /// Bytes of a blinded token request: more than it has, so that a longer one is rejected with a reason.
@@ -56,7 +58,8 @@ pub(super) async fn enrol(request: DeviceRequest) -> Answer {
 
 /// A device asks for something to do.
 pub(super) async fn check_in(request: DeviceRequest) -> Answer {
-    let response = match request.federation.check_in(request.device()?, now()) {
+    let in_audiences = request.headers.contains_key(AUDIENCES);
+    let response = match request.federation.check_in(request.device()?, in_audiences, now()) {
         CheckIn::Selected { terms, model, seat, rolled_back } => {
             let mut response = terms.into_response();
             let headers = response.headers_mut();
@@ -132,11 +135,41 @@ pub(super) async fn token(request: DeviceRequest, body: Body) -> Answer {
     Ok(([(CONTENT_TYPE, WIRE), (CACHE_CONTROL, "no-store")], issued).into_response())
 }
 
-/// An update is uploaded with a one-time token, without a credential.
-pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answer {
+/// The one-time token in a request's header.
+fn one_time_token(request: &DeviceRequest) -> Result<Token, Problem> {
     let text = request.headers.get(TOKEN).ok_or_else(|| Problem::of("no-token"))?;
     let bytes = text.to_str().ok().and_then(from_hex).ok_or_else(|| Problem::of("bad-token"))?;
-    let token = Token::from_bytes(&bytes).map_err(|error| Problem::new("bad-token", error.to_string()))?;
+    Token::from_bytes(&bytes).map_err(|error| Problem::new("bad-token", error.to_string()))
+}
+
+/// The audiences that are served. The same for all, and asked for without a credential.
+pub(super) async fn audiences(request: DeviceRequest) -> Answer {
+    Ok(with_caching(Json(request.federation.audience_list(now())?), download::REVALIDATE))
+}
+
+/// A device requests its tokens for the audiences of a rotation.
+pub(super) async fn audience_tokens(request: DeviceRequest, body: Body) -> Answer {
+    let device = request.device()?;
+    let (bytes, _reservation) = request.read(body, MAX_REQUEST).await?;
+    let issued = request.federation.issue_audience_tokens(device, request.params.rotation, &bytes, now()).await?;
+    Ok(([(CONTENT_TYPE, WIRE), (CACHE_CONTROL, "no-store")], issued).into_response())
+}
+
+/// A segment id is reported with a one-time token, without a credential.
+pub(super) async fn report(request: DeviceRequest, body: Body) -> Answer {
+    let token = one_time_token(&request)?;
+    let of = (request.params.audience, request.params.rotation);
+    request.require_wire()?;
+    // Before the body uses memory.
+    request.federation.check_report(of.0, of.1, &token, now())?;
+    let (bytes, _reservation) = body.read(MAX_REPORT, &request.headers).await?;
+    let new = request.federation.receive_report(of, &token, &bytes, now()).await?;
+    Ok(accepted(if new { Admission::New } else { Admission::Repeated }))
+}
+
+/// An update is uploaded with a one-time token, without a credential.
+pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answer {
+    let token = one_time_token(&request)?;
     let (key, round) = (request.key()?, request.params.round);
     request.require_wire()?;
     // Before the body uses memory.

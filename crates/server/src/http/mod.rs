@@ -1,5 +1,6 @@
 //! HTTP: the interfaces for devices and operators.
 
+mod advertiser_api;
 mod auth;
 mod body;
 mod dashboard;

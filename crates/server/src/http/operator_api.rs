@@ -3,10 +3,10 @@
 use super::Body;
 use super::problem::Problem;
 use super::request::OperatorRequest;
-use crate::federation::FederationConfig;
+use crate::federation::{AudienceError, FederationConfig};
 use crate::now;
 use crate::server::{Role, Server};
-use crate::storage::{Status, TokenPurpose};
+use crate::storage::{Status, TokenPurpose, TokenRecord};
 use axum::Json;
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
@@ -23,6 +23,8 @@ use std::time::Duration;
 const MAX_CREATION: u64 = 256 << 20;
 /// Bytes of other requests.
 const MAX_BYTES: u64 = 64 << 10;
+/// New audiences and questions of an advertiser a day, unless its token says otherwise.
+const DEFAULT_PER_DAY: u64 = 10;
 /// Rounds in a response.
 const MAX_ROUNDS: usize = 1000;
 /// The interval of events.
@@ -110,6 +112,7 @@ struct NewToken {
     label: String,
     role: Option<String>,
     uses: Option<u64>,
+    per_day: Option<u64>,
     expires_in_seconds: Option<u64>,
 }
 
@@ -135,14 +138,66 @@ impl NewToken {
 pub(super) async fn add_enrolment_token(request: OperatorRequest, body: Body) -> Answer {
     let federation = request.federation(Role::Operator)?.id;
     let new: NewToken = request.read(body, MAX_BYTES).await?;
-    if new.role.is_some() {
-        return Err(Problem::new("bad-request", "an enrolment token has no role"));
+    if new.role.is_some() || new.per_day.is_some() {
+        return Err(Problem::new("bad-request", "an enrolment token has neither a role nor a quota a day"));
     }
     if new.uses.is_some_and(|uses| uses > i64::MAX as u64) {
         return Err(Problem::new("bad-request", "uses is too large"));
     }
     let purpose = TokenPurpose::Enrolment { federation, uses: new.uses };
     new.create(&request.api.server, purpose).await
+}
+
+/// Creates an advertiser's token.
+pub(super) async fn add_advertiser(request: OperatorRequest, body: Body) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    federation.audience_config()?;
+    let new: NewToken = request.read(body, MAX_BYTES).await?;
+    if new.role.is_some() || new.uses.is_some() {
+        return Err(Problem::new("bad-request", "an advertiser's token has neither a role nor a number of uses"));
+    }
+    let per_day = Some(new.per_day.unwrap_or(DEFAULT_PER_DAY)).filter(|&most| most > 0);
+    if per_day.is_some_and(|most| most > i64::MAX as u64) {
+        return Err(Problem::new("bad-request", "per_day is too large"));
+    }
+    new.create(&request.api.server, TokenPurpose::Advertiser { federation: federation.id, per_day }).await
+}
+
+/// The advertisers of a federation.
+pub(super) async fn advertisers(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    let advertiser = |record: TokenRecord| {
+        let mut body = serde_json::to_value(&record).unwrap_or_default();
+        let spent = federation.advertiser(record.id, now()).ok();
+        body["epsilon"] = spent.as_ref().map(|spent| spent.epsilon).into();
+        body["budget"] = spent.map(|spent| spent.budget).into();
+        body
+    };
+    let all = request.api.server.advertisers(federation.id);
+    Ok(Json(json!({ "advertisers": all.into_iter().map(advertiser).collect::<Vec<_>>() })).into_response())
+}
+
+/// Removes an advertiser's token. Its audiences stay until they are closed or end.
+pub(super) async fn remove_advertiser(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Operator)?.id;
+    let id = request.params.token;
+    match request.api.server.remove_advertiser(id, federation).await? {
+        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        false => Err(Problem::new("not-found", format!("there is no advertiser {id}"))),
+    }
+}
+
+/// All audiences of a federation.
+pub(super) async fn audiences(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Observer)?;
+    let all = federation.audiences(now()).ok_or(AudienceError::Disabled)?;
+    Ok(Json(all).into_response())
+}
+
+/// Closes an audience of any advertiser.
+pub(super) async fn close_audience(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    Ok(Json(federation.close_audience(None, request.params.audience, now()).await?).into_response())
 }
 
 /// The enrolment tokens of a federation.
@@ -171,8 +226,8 @@ pub(super) async fn add_token(request: OperatorRequest, body: Body) -> Answer {
     let new: NewToken = request.read(body, MAX_BYTES).await?;
     let role = new.role.as_deref().and_then(Role::named);
     let role = role.ok_or_else(|| Problem::new("bad-request", "role is one of observer, operator, admin"))?;
-    if new.uses.is_some() {
-        return Err(Problem::new("bad-request", "an operator's token has no number of uses"));
+    if new.uses.is_some() || new.per_day.is_some() {
+        return Err(Problem::new("bad-request", "an operator's token has neither a number of uses nor a quota a day"));
     }
     new.create(&request.api.server, TokenPurpose::Operator { role: role.to_string() }).await
 }

@@ -2,7 +2,7 @@
 
 use crate::commit_queue::CommitError;
 use crate::error::ServerError;
-use crate::federation::UploadError;
+use crate::federation::{AudienceError, UploadError};
 use crate::server::{CreateError, EnrolError};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -30,7 +30,7 @@ pub const CODES: &[(&str, u16, &str)] = &[
     ("key-reused", 409, "Other bytes are stored under this key"),
     ("token-taken", 409, "This device was issued another token for this round; discard the update"),
     ("other-way", 409, "This round expects updates with, or without, a one-time token; see its terms"),
-    ("name-taken", 409, "There is a federation of this name already"),
+    ("name-taken", 409, "There is one of this name already"),
     ("not-now", 409, "This is not possible in the current state; see the detail"),
     ("version-gone", 410, "This version is no longer stored; check in"),
     ("too-large", 413, "The body is too long"),
@@ -43,6 +43,9 @@ pub const CODES: &[(&str, u16, &str)] = &[
     ("wrong-encoding", 422, "The values are not encoded as the terms ask, or the update reports more than was asked"),
     ("row-too-large", 422, "The norm of a row exceeds the federation's bound"),
     ("wrong-config", 422, "The federation's configuration or catalog is invalid; see the detail"),
+    ("budget-spent", 403, "The privacy budget does not allow another measurement; see the detail"),
+    ("below-k", 404, "There are too few to be published; nothing else is said about them"),
+    ("quota", 429, "The advertiser's quota is used up for now; see the detail"),
     ("used-up", 403, "The enrolment token has no uses left"),
     ("busy", 503, "The server is overloaded; retry the same request after the time given"),
     ("not-stored", 503, "The database failed; retry the same request later"),
@@ -150,6 +153,24 @@ impl From<CommitError> for Problem {
             CommitError::Busy | CommitError::ShuttingDown => Self::of("busy").retry_after(1),
             CommitError::Storage(_) => Self::of("not-stored").retry_after(10),
         }
+    }
+}
+
+impl From<AudienceError> for Problem {
+    fn from(error: AudienceError) -> Self {
+        let code = match error {
+            AudienceError::Commit(error) => return error.into(),
+            AudienceError::Disabled | AudienceError::Unknown(_) => "not-found",
+            AudienceError::Invalid(..) => "bad-request",
+            AudienceError::NameTaken(_) => "name-taken",
+            AudienceError::Closed(_) => "not-now",
+            AudienceError::Quota(_) => "quota",
+            AudienceError::Budget(_) => "budget-spent",
+            AudienceError::Few(_) => "below-k",
+            AudienceError::Token(_) => "bad-token",
+            AudienceError::Repeated(_) => "duplicate",
+        };
+        Self::new(code, error.to_string())
     }
 }
 

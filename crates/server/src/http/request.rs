@@ -3,7 +3,7 @@
 use super::body::{Body, Reservation, require_identity};
 use super::problem::Problem;
 use super::{Api, WIRE, auth};
-use crate::federation::Federation;
+use crate::federation::{Advertiser, Federation};
 use crate::server::{Role, Server};
 use axum::extract::{FromRequestParts, Path};
 use axum::http::header::CONTENT_TYPE;
@@ -29,6 +29,9 @@ pub(super) struct Params {
     pub(super) held: u64,
     pub(super) device: u32,
     pub(super) token: u64,
+    pub(super) audience: u64,
+    pub(super) measurement: u64,
+    pub(super) rotation: u64,
     pub(super) action: String,
 }
 
@@ -100,6 +103,42 @@ impl DeviceRequest {
     }
 }
 
+/// A request by an advertiser of a federation.
+pub(super) struct AdvertiserRequest {
+    pub(super) federation: Arc<Federation>,
+    pub(super) advertiser: Advertiser,
+    pub(super) params: Params,
+    headers: HeaderMap,
+}
+
+impl FromRequestParts<Api> for AdvertiserRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let params = Params::of(parts, api).await?;
+        // Without a token there is nothing to find out, not even which federations there are.
+        let token = auth::bearer(&parts.headers)?;
+        let found = params.federation(&api.server).ok();
+        let found = found.and_then(|federation| Some((api.server.advertiser(token, federation.id)?, federation)));
+        let (advertiser, federation) = found.ok_or_else(|| Problem::of("bad-credential"))?;
+        Ok(Self { federation, advertiser, params, headers: parts.headers.clone() })
+    }
+}
+
+impl AdvertiserRequest {
+    /// Reads a JSON body.
+    pub(super) async fn read<T: DeserializeOwned>(&self, body: Body, limit: u64) -> Result<T, Problem> {
+        read_json(&self.headers, body, limit).await
+    }
+}
+
+/// Reads a JSON body.
+async fn read_json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: u64) -> Result<T, Problem> {
+    require_identity(headers)?;
+    let (bytes, _reservation) = body.read(limit, headers).await?;
+    serde_json::from_slice(&bytes).map_err(|error| Problem::new("bad-request", error.to_string()))
+}
+
 /// A request by an operator.
 pub(super) struct OperatorRequest {
     pub(super) api: Api,
@@ -130,8 +169,6 @@ impl OperatorRequest {
 
     /// Reads a JSON body.
     pub(super) async fn read<T: DeserializeOwned>(&self, body: Body, limit: u64) -> Result<T, Problem> {
-        require_identity(&self.headers)?;
-        let (bytes, _reservation) = body.read(limit, &self.headers).await?;
-        serde_json::from_slice(&bytes).map_err(|error| Problem::new("bad-request", error.to_string()))
+        read_json(&self.headers, body, limit).await
     }
 }

@@ -1,6 +1,8 @@
 //! The table of routes.
 
-use super::{Api, dashboard, device_api as device, openapi, operator_api as operator, ready};
+use super::{
+    Api, advertiser_api as advertiser, dashboard, device_api as device, openapi, operator_api as operator, ready,
+};
 use axum::Router;
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post};
@@ -43,7 +45,7 @@ fn all() -> Routes {
         .get("/healthz", || async { "well\n" })
         .get("/readyz", ready)
         .get("/metrics", operator::metrics);
-    for_operators(for_devices(common))
+    for_advertisers(for_operators(for_devices(common)))
 }
 
 fn for_devices(routes: Routes) -> Routes {
@@ -63,6 +65,22 @@ fn for_devices(routes: Routes) -> Routes {
         .post(&at("/rounds/{round}/refusal"), device::refusal)
         .post(&at("/rounds/{round}/seal"), device::send_seal_message)
         .get(&at("/rounds/{round}/seal"), device::seal_message)
+        .get(&at("/audiences"), device::audiences)
+        .post(&at("/audience-tokens/{rotation}"), device::audience_tokens)
+        .post(&at("/audiences/{audience}/segments/{rotation}"), device::report)
+}
+
+fn for_advertisers(routes: Routes) -> Routes {
+    let at = |rest: &str| format!("/v1/advertiser/federations/{{federation}}{rest}");
+    routes
+        .get(&at("/audiences"), advertiser::list)
+        .post(&at("/audiences"), advertiser::create)
+        .get(&at("/audiences/{audience}"), advertiser::show)
+        .delete(&at("/audiences/{audience}"), advertiser::close)
+        .post(&at("/audiences/{audience}/measurements"), advertiser::measure)
+        .get(&at("/audiences/{audience}/segments"), advertiser::segments)
+        .post(&at("/thresholds"), advertiser::thresholds)
+        .get(&at("/measurements/{measurement}"), advertiser::measurement)
 }
 
 fn for_operators(routes: Routes) -> Routes {
@@ -78,6 +96,11 @@ fn for_operators(routes: Routes) -> Routes {
         .get(&at("/enrolment-tokens"), operator::enrolment_tokens)
         .post(&at("/enrolment-tokens"), operator::add_enrolment_token)
         .delete(&at("/enrolment-tokens/{token}"), operator::remove_enrolment_token)
+        .get(&at("/audiences"), operator::audiences)
+        .delete(&at("/audiences/{audience}"), operator::close_audience)
+        .get(&at("/advertisers"), operator::advertisers)
+        .post(&at("/advertisers"), operator::add_advertiser)
+        .delete(&at("/advertisers/{token}"), operator::remove_advertiser)
         .get("/v1/operator/tokens", operator::tokens)
         .post("/v1/operator/tokens", operator::add_token)
         .delete("/v1/operator/tokens/{token}", operator::remove_token)

@@ -8,8 +8,8 @@ use crate::commit_queue::{CommitError, CommitQueue};
 use crate::error::ServerError;
 use crate::federation::round_driver::drive;
 use crate::federation::{
-    ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError, Services, StoredFederation,
-    catalog, check_name,
+    Advertiser, Audiences, ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError,
+    Services, StoredFederation, catalog, check_name,
 };
 use crate::metrics::Metrics;
 use crate::secret::{self, Kind};
@@ -180,7 +180,8 @@ impl Server {
         *next += 1;
         tracing::info!(federation = name, model = %config.model, items = catalog.items, "federation created");
         let (devices, receipts, versions) = (Vec::new(), Vec::new(), vec![version]);
-        let stored = StoredFederation { record, devices, round: None, receipts, versions };
+        let audiences = Audiences::default();
+        let stored = StoredFederation { record, devices, round: None, receipts, versions, audiences };
         let (uploads, services) = (self.uploads_of(name), self.services.clone());
         let federation = Federation::new(stored, config, hosted, self.secret, uploads, services);
         Ok(self.start(federation.map_err(ServerError::from)?))
@@ -271,6 +272,7 @@ impl Server {
     ) -> Result<(String, TokenRecord), ServerError> {
         let token = secret::new(match purpose {
             TokenPurpose::Enrolment { .. } => Kind::Enrolment,
+            TokenPurpose::Advertiser { .. } => Kind::Advertiser,
             TokenPurpose::Operator { .. } => Kind::Operator,
         })?;
         // Enqueued under the lock: numbers are stored in ascending order.
@@ -291,7 +293,11 @@ impl Server {
     /// # Errors
     /// If that could not be stored.
     pub async fn remove_token(&self, id: u64, federation: Option<u64>) -> Result<bool, CommitError> {
-        let exists = self.tokens(federation).iter().any(|token| token.id == id);
+        self.remove_one(id, &self.tokens(federation)).await
+    }
+
+    async fn remove_one(&self, id: u64, among: &[TokenRecord]) -> Result<bool, CommitError> {
+        let exists = among.iter().any(|token| token.id == id);
         if exists {
             self.services.queue.commit(vec![Change::RemoveToken { id }]).await?;
             lock(&self.tokens).remove(id);
@@ -303,9 +309,37 @@ impl Server {
     pub fn tokens(&self, federation: Option<u64>) -> Vec<TokenRecord> {
         let wanted = |record: &&TokenRecord| match record.purpose {
             TokenPurpose::Enrolment { federation: of, .. } => Some(of) == federation,
+            TokenPurpose::Advertiser { .. } => false,
             TokenPurpose::Operator { .. } => federation.is_none(),
         };
         lock(&self.tokens).iter().filter(wanted).cloned().collect()
+    }
+
+    /// The advertisers' tokens of a federation.
+    pub fn advertisers(&self, of: u64) -> Vec<TokenRecord> {
+        let wanted = |record: &&TokenRecord| matches!(record.purpose, TokenPurpose::Advertiser { federation, .. } if federation == of);
+        lock(&self.tokens).iter().filter(wanted).cloned().collect()
+    }
+
+    /// Removes an advertiser's token; returns whether there was one.
+    ///
+    /// # Errors
+    /// If that could not be stored.
+    pub async fn remove_advertiser(&self, id: u64, federation: u64) -> Result<bool, CommitError> {
+        self.remove_one(id, &self.advertisers(federation)).await
+    }
+
+    /// The advertiser of a federation with this token.
+    pub fn advertiser(&self, token: &str, of: u64) -> Option<Advertiser> {
+        secret::is_of(Kind::Advertiser, token).then_some(())?;
+        let tokens = lock(&self.tokens);
+        let record = tokens.find(&secret::hash(token), now())?;
+        match record.purpose {
+            TokenPurpose::Advertiser { federation, per_day } if federation == of => {
+                Some(Advertiser { id: record.id, per_day })
+            }
+            _ => None,
+        }
     }
 
     /// The role that a token gives.
@@ -359,6 +393,7 @@ impl Stored {
     /// Takes out what belongs to a federation.
     fn split_off(&mut self, record: FederationRecord) -> StoredFederation {
         let id = record.id;
+        let audiences = Audiences::split_off(self, id);
         let receipts = self.receipts.extract_if(.., |(federation, ..)| *federation == id);
         StoredFederation {
             record,
@@ -366,6 +401,7 @@ impl Stored {
             devices: self.devices.extract_if(.., |device| device.federation == id).collect(),
             round: self.rounds.extract_if(.., |round| round.opening.federation == id).next(),
             versions: self.versions.extract_if(.., |version| version.federation == id).collect(),
+            audiences,
         }
     }
 }

@@ -97,7 +97,7 @@ impl Tokens {
     pub(super) fn role(&self, hash: &Hash, now: Millis) -> Option<Role> {
         match &self.find(hash, now)?.purpose {
             TokenPurpose::Operator { role } => Role::named(role),
-            TokenPurpose::Enrolment { .. } => None,
+            TokenPurpose::Enrolment { .. } | TokenPurpose::Advertiser { .. } => None,
         }
     }
 }

@@ -3,11 +3,12 @@
 //! A change that contradicts what is stored is rejected: memory and database would have diverged. Removing what does
 //! not exist is no contradiction.
 
+use super::audience_changes as audiences;
 use super::round_changes as rounds;
 use super::sql::{Batch, Result, Sql, SqlError, Value, parameters};
 use super::{
-    Change, DeviceRecord, FederationRecord, Millis, RECEIPT_ROUNDS, Sender, Status, TokenPurpose, TokenRecord,
-    VersionRecord,
+    Change, DeviceRecord, FederationRecord, MeasurementRecord, Millis, RECEIPT_ROUNDS, SegmentRecord, Sender, Status,
+    TokenPurpose, TokenRecord, VersionRecord,
 };
 use std::collections::BTreeMap;
 
@@ -56,6 +57,18 @@ fn describe(run: &[Change]) -> String {
         Change::Seal { federation, round, .. } => of_round("message of a seal", *federation, *round),
         Change::StopUploads { federation, round } => of_round("end of uploads", *federation, *round),
         Change::CloseRound(record, _) => of_round("closing", record.federation, record.round),
+        Change::AddAudience(audience) => format!("audience {} of federation {}", audience.id, audience.federation),
+        Change::CloseAudience { federation, id, .. } => format!("end of audience {id} of federation {federation}"),
+        Change::AddMeasurement(MeasurementRecord { federation, id, .. })
+        | Change::StartMeasurement { federation, id, .. }
+        | Change::FinishMeasurement { federation, id, .. } => format!("measurement {id} of federation {federation}"),
+        Change::IssueAudienceTokens(issued) => of_device("tokens for audiences", issued.federation, issued.device),
+        Change::AddSegment(SegmentRecord { federation, audience, .. }) => {
+            format!("segment id of audience {audience} of federation {federation}")
+        }
+        Change::EndRotations { federation, before } => {
+            format!("end of rotations before {before} of federation {federation}")
+        }
         Change::RemoveVersion { federation, version } => {
             format!("removal of version {version} of federation {federation}")
         }
@@ -88,6 +101,18 @@ fn apply_one(sql: &mut dyn Sql, change: &Change) -> Result<()> {
         Change::Seal { federation, round, message } => rounds::seal(sql, *federation, *round, message),
         Change::StopUploads { federation, round } => rounds::stop_uploads(sql, *federation, *round),
         Change::CloseRound(record, version) => rounds::close(sql, record, version.as_ref()),
+        Change::AddAudience(audience) => audiences::add(sql, audience),
+        Change::CloseAudience { federation, id, closed } => audiences::close(sql, *federation, *id, *closed),
+        Change::AddMeasurement(measurement) => audiences::add_measurement(sql, measurement),
+        Change::StartMeasurement { federation, id, round } => {
+            audiences::start_measurement(sql, *federation, *id, *round)
+        }
+        Change::FinishMeasurement { federation, id, result } => {
+            audiences::finish_measurement(sql, *federation, *id, result)
+        }
+        Change::IssueAudienceTokens(issued) => audiences::issue_tokens(sql, issued),
+        Change::AddSegment(segment) => audiences::add_segment(sql, segment),
+        Change::EndRotations { federation, before } => audiences::end_rotations(sql, *federation, *before),
         Change::RemoveVersion { federation, version } => remove_version(sql, *federation, *version),
     }
 }
@@ -154,7 +179,8 @@ fn set_status(sql: &mut dyn Sql, federation: u64, status: &Status) -> Result<()>
 fn enrol(sql: &mut dyn Sql, device: &DeviceRecord, token: u64) -> Result<()> {
     let (federation, number) = (device.federation.into(), device.number.into());
     let used = sql.execute(
-        "UPDATE token SET uses = uses - 1 WHERE id = $1 AND federation = $2 AND (uses IS NULL OR uses > 0)",
+        "UPDATE token SET uses = uses - 1 WHERE id = $1 AND federation = $2 AND role IS NULL
+             AND (uses IS NULL OR uses > 0)",
         &[token.into(), federation],
     )?;
     one_row(used, || format!("token {token} does not admit it"))?;
@@ -207,6 +233,7 @@ fn withdraw(sql: &mut dyn Sql, federation: u64, device: u32, unlearn: bool) -> R
             sql.execute(delete, &key)?;
         }
     }
+    sql.execute("DELETE FROM audience_issued WHERE federation = $1 AND device = $2", &key)?;
     sql.execute("DELETE FROM device WHERE federation = $1 AND number = $2", &key).map(drop)
 }
 
@@ -240,12 +267,16 @@ fn seen(sql: &mut dyn Sql, federation: u64, devices: &[(u32, Millis)]) -> Result
     sql.execute_batch(&SEEN, &rows.collect::<Vec<_>>()).map(drop)
 }
 
+/// The role of advertisers' tokens, which belong to a federation.
+pub(super) const ADVERTISER: &str = "advertiser";
+
 fn add_token(sql: &mut dyn Sql, token: &TokenRecord) -> Result<()> {
     let id = token.id.into();
     let taken = sql.execute("UPDATE server SET next_token = $1 + 1 WHERE next_token <= $1", &[id])?;
     one_row(taken, || "the number was used before".into())?;
     let (federation, uses, role) = match &token.purpose {
         TokenPurpose::Enrolment { federation, uses } => (Some(*federation), *uses, None),
+        TokenPurpose::Advertiser { federation, per_day } => (Some(*federation), *per_day, Some(ADVERTISER)),
         TokenPurpose::Operator { role } => (None, None, Some(role.as_str())),
     };
     let TokenRecord { id, hash, label, created, expires, .. } = token;

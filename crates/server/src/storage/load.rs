@@ -2,10 +2,12 @@
 
 #![allow(clippy::redundant_closure_for_method_calls, reason = "the method is not general over lifetimes")]
 
+use super::changes::ADVERTISER;
 use super::sql::{Result, Row, Sql, SqlError, Value};
 use super::{
-    DeviceRecord, FederationRecord, Hash, OpenRound, Receipt, RoundOpening, RoundRecord, SealMessage, Sender, Status,
-    Stored, TokenPurpose, TokenRecord, VersionRecord,
+    AudienceRecord, AudienceTokens, DeviceRecord, FederationRecord, Hash, MeasurementRecord, OpenRound, Receipt,
+    RoundOpening, RoundRecord, SealMessage, SegmentRecord, Sender, Status, Stored, TokenPurpose, TokenRecord,
+    VersionRecord,
 };
 
 /// Everything but the bytes of updates and the records of closed rounds; within one transaction.
@@ -17,6 +19,10 @@ pub(super) fn load(sql: &mut dyn Sql) -> Result<Stored> {
         rounds: all(sql, OPEN_ROUNDS, &[], open_round)?,
         receipts: Vec::new(),
         versions: all(sql, VERSIONS, &[], version)?,
+        audiences: all(sql, AUDIENCES, &[], audience)?,
+        measurements: all(sql, MEASUREMENTS, &[], measurement)?,
+        audience_tokens: all(sql, AUDIENCE_TOKENS, &[], audience_tokens)?,
+        segments: all(sql, SEGMENTS, &[], segment)?,
         next_federation: counter(sql, "SELECT next_federation FROM server")?,
         next_token: counter(sql, "SELECT next_token FROM server")?,
     };
@@ -111,6 +117,14 @@ const ISSUED: &str = "SELECT federation, device, blinded FROM issued ORDER BY fe
 const DECLINED: &str = "SELECT federation, device FROM decline ORDER BY federation, device";
 const VERSIONS: &str =
     "SELECT federation, version, digest, bytes, created, rounds FROM version ORDER BY federation, version";
+const AUDIENCES: &str = "SELECT federation, id, advertiser, name, definition, created, expires, closed
+     FROM audience ORDER BY federation, id";
+const MEASUREMENTS: &str = "SELECT federation, id, advertiser, audience, question, requested, round, result
+     FROM measurement ORDER BY federation, id";
+const AUDIENCE_TOKENS: &str =
+    "SELECT federation, rotation, device, digest FROM audience_issued ORDER BY federation, rotation, device";
+const SEGMENTS: &str = "SELECT federation, audience, rotation, nullifier, segment
+     FROM segment ORDER BY federation, audience, rotation, nullifier";
 const ROUNDS: &str = "SELECT federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down,
          opened, closed, criteria, remark
      FROM round_record WHERE federation = $1 AND round < $2 ORDER BY round DESC LIMIT $3";
@@ -200,12 +214,13 @@ columns! {
     String: |row| row.required(Columns::text),
     Option<String>: |row| row.text(),
     Vec<u8>: |row| Ok(row.blob()?.to_vec()),
-    Hash: |row| hash(row.blob()?),
+    Hash: |row| array(row.blob()?),
+    [u8; 16]: |row| array(row.blob()?),
     Status: |row| read_status(&row.required(Columns::text)?),
 }
 
-fn hash(found: &[u8]) -> Result<Hash> {
-    found.try_into().map_err(|_| SqlError::Corrupt(format!("a hash has {} bytes, expected 32", found.len())))
+fn array<const N: usize>(found: &[u8]) -> Result<[u8; N]> {
+    found.try_into().map_err(|_| SqlError::Corrupt(format!("a hash has {} bytes, expected {N}", found.len())))
 }
 
 /// The inverse of [`status_text`](super::changes::status_text).
@@ -230,6 +245,10 @@ records! {
     },
     device: DeviceRecord { federation, number, credential, enrolled, seen, revoked },
     version: VersionRecord { federation, version, digest, bytes, created, rounds },
+    audience: AudienceRecord { federation, id, advertiser, name, definition, created, expires, closed },
+    measurement: MeasurementRecord { federation, id, advertiser, audience, question, requested, round, result },
+    audience_tokens: AudienceTokens { federation, rotation, device, digest },
+    segment: SegmentRecord { federation, audience, rotation, nullifier, segment },
     round_record: RoundRecord {
         federation, round, version, asked, counted, declined, refused, bytes_up, bytes_down, opened, closed, criteria,
         remark
@@ -237,9 +256,10 @@ records! {
 }
 
 fn token(row: &mut Columns<'_>) -> Result<TokenRecord> {
-    let (id, federation, role, uses) = (row.get()?, row.get()?, row.get()?, row.get()?);
+    let (id, federation, role, uses): (_, _, Option<String>, _) = (row.get()?, row.get()?, row.get()?, row.get()?);
     let purpose = match (federation, role) {
         (Some(federation), None) => TokenPurpose::Enrolment { federation, uses },
+        (Some(federation), Some(role)) if role == ADVERTISER => TokenPurpose::Advertiser { federation, per_day: uses },
         (None, Some(role)) => TokenPurpose::Operator { role },
         _ => return Err(SqlError::Corrupt("a token has no purpose, or two".into())),
     };

@@ -1,5 +1,6 @@
 //! The durable state of the server, in SQLite or PostgreSQL.
 
+mod audience_changes;
 mod changes;
 mod load;
 #[cfg(feature = "postgres")]
@@ -13,8 +14,9 @@ mod sqlite;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use records::{
-    Change, DeviceRecord, FederationRecord, Hash, Millis, OpenRound, RECEIPT_ROUNDS, Receipt, RoundOpening,
-    RoundRecord, SealMessage, Sender, Status, Stored, TokenPurpose, TokenRecord, VersionRecord,
+    AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, Hash, MeasurementRecord, Millis, OpenRound,
+    RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealMessage, SegmentRecord, Sender, Status, Stored,
+    TokenPurpose, TokenRecord, VersionRecord,
 };
 pub use sqlite::Sqlite;
 

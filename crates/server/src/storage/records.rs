@@ -101,6 +101,15 @@ pub enum TokenPurpose {
         #[serde(skip_serializing_if = "Option::is_none")]
         uses: Option<u64>,
     },
+    /// Audiences of an advertiser.
+    Advertiser {
+        /// The federation.
+        #[serde(skip)]
+        federation: u64,
+        /// New audiences and questions about thresholds within a day; `None`: no limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_day: Option<u64>,
+    },
     /// Access of an operator.
     Operator {
         /// The name of the operator's role.
@@ -259,6 +268,76 @@ pub struct VersionRecord {
     pub rounds: u64,
 }
 
+/// An audience: what an advertiser describes, and each device decides by itself whether it belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AudienceRecord {
+    /// Its federation.
+    pub federation: u64,
+    /// Its number; never reused.
+    pub id: u64,
+    /// The number of the advertiser's token.
+    pub advertiser: u64,
+    /// Its name; unique among open ones.
+    pub name: String,
+    /// What it takes to be in it, as JSON.
+    pub definition: String,
+    /// When it was created.
+    pub created: Millis,
+    /// When it ends.
+    pub expires: Millis,
+    /// When it was closed before that.
+    pub closed: Option<Millis>,
+}
+
+/// A measurement of an audience, or of thresholds. It spends privacy budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MeasurementRecord {
+    /// Its federation.
+    pub federation: u64,
+    /// Its number; never reused.
+    pub id: u64,
+    /// The number of the advertiser's token.
+    pub advertiser: u64,
+    /// The audience measured; `None` for thresholds.
+    pub audience: Option<u64>,
+    /// What is asked, as JSON.
+    pub question: String,
+    /// When it was asked for.
+    pub requested: Millis,
+    /// The round in which devices answer, or answered.
+    pub round: Option<u64>,
+    /// What may be published of it, as JSON; `None` until its round is closed.
+    pub result: Option<String>,
+}
+
+/// A device has had its tokens for the audiences of a rotation. Nothing says what it did with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AudienceTokens {
+    /// The federation.
+    pub federation: u64,
+    /// The rotation.
+    pub rotation: u64,
+    /// The device.
+    pub device: u32,
+    /// Hash of its request.
+    pub digest: Hash,
+}
+
+/// A segment id that somebody reported with a one-time token. Nobody knows which device that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRecord {
+    /// The federation.
+    pub federation: u64,
+    /// The audience.
+    pub audience: u64,
+    /// The rotation.
+    pub rotation: u64,
+    /// Of the token.
+    pub nullifier: Hash,
+    /// The id.
+    pub segment: [u8; 16],
+}
+
 /// Everything that the server holds in memory while it runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stored {
@@ -274,6 +353,14 @@ pub struct Stored {
     pub receipts: Vec<(u64, u64, Receipt)>,
     /// All stored versions, by federation and version.
     pub versions: Vec<VersionRecord>,
+    /// All audiences, by federation and number.
+    pub audiences: Vec<AudienceRecord>,
+    /// All measurements, by federation and number.
+    pub measurements: Vec<MeasurementRecord>,
+    /// Tokens issued for audiences, by federation, rotation and device.
+    pub audience_tokens: Vec<AudienceTokens>,
+    /// Segment ids, by federation, audience, rotation and nullifier.
+    pub segments: Vec<SegmentRecord>,
     /// The number of the next federation.
     pub next_federation: u64,
     /// The number of the next token.
@@ -391,6 +478,48 @@ pub enum Change {
     /// Closes a round: deletes the bytes of its updates, keeps the receipts of the last [`RECEIPT_ROUNDS`] rounds, and
     /// moves the federation on to the next round, and to the version if there is one.
     CloseRound(Box<RoundRecord>, Option<VersionRecord>),
+    /// Adds an audience.
+    AddAudience(AudienceRecord),
+    /// Closes an audience.
+    CloseAudience {
+        /// The federation.
+        federation: u64,
+        /// The audience.
+        id: u64,
+        /// When.
+        closed: Millis,
+    },
+    /// Adds a measurement that is to be made.
+    AddMeasurement(MeasurementRecord),
+    /// A measurement is made in this round.
+    StartMeasurement {
+        /// The federation.
+        federation: u64,
+        /// The measurement.
+        id: u64,
+        /// The round.
+        round: u64,
+    },
+    /// A measurement is over.
+    FinishMeasurement {
+        /// The federation.
+        federation: u64,
+        /// The measurement.
+        id: u64,
+        /// What may be published of it, as JSON.
+        result: String,
+    },
+    /// Issues a device its tokens for the audiences of a rotation. Rejected if it has had them, or is revoked.
+    IssueAudienceTokens(AudienceTokens),
+    /// Stores a segment id.
+    AddSegment(SegmentRecord),
+    /// Deletes tokens and segment ids of rotations before this one.
+    EndRotations {
+        /// The federation.
+        federation: u64,
+        /// The first rotation that stays.
+        before: u64,
+    },
     /// Removes a version whose object has been deleted.
     RemoveVersion {
         /// The federation.

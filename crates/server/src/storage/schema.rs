@@ -23,7 +23,7 @@ impl Dialect {
 }
 
 /// Each starts from the result of the one before, the first from nothing.
-const MIGRATIONS: [&str; 4] = [FIRST, SEALS, ANONYMOUS, ROLLBACK];
+const MIGRATIONS: [&str; 5] = [FIRST, SEALS, ANONYMOUS, ROLLBACK, AUDIENCES];
 
 // Receipts and bodies are stored in order of insertion, whatever the device, so that pages fill up and few others
 // change: a changed page is written whole. Only the index of receipts is ordered by device. A cohort, which can be
@@ -110,6 +110,30 @@ const ROLLBACK: &str = "
     ALTER TABLE federation ADD COLUMN unlearn {int};
     ALTER TABLE version ADD COLUMN rounds {int} NOT NULL DEFAULT 0;
     UPDATE version SET rounds = version;
+";
+
+/// Audiences. As with anonymous uploads, nothing links the devices that had tokens to the segment ids that were reported
+/// with tokens: no column is common to both but the rotation, which is everybody's.
+const AUDIENCES: &str = "
+    CREATE TABLE audience (
+        federation {int} NOT NULL REFERENCES federation, id {int} NOT NULL, advertiser {int} NOT NULL,
+        name TEXT NOT NULL, definition TEXT NOT NULL, created {int} NOT NULL, expires {int} NOT NULL, closed {int},
+        PRIMARY KEY (federation, id)
+    ){keyed};
+    CREATE TABLE measurement (
+        federation {int} NOT NULL REFERENCES federation, id {int} NOT NULL, advertiser {int} NOT NULL,
+        audience {int}, question TEXT NOT NULL, requested {int} NOT NULL, round {int}, result TEXT,
+        PRIMARY KEY (federation, id)
+    ){keyed};
+    CREATE TABLE audience_issued (
+        federation {int} NOT NULL, rotation {int} NOT NULL, device {int} NOT NULL, digest {bytes} NOT NULL,
+        PRIMARY KEY (federation, rotation, device)
+    ){keyed};
+    CREATE TABLE segment (
+        federation {int} NOT NULL, audience {int} NOT NULL, rotation {int} NOT NULL, nullifier {bytes} NOT NULL,
+        segment {bytes} NOT NULL,
+        PRIMARY KEY (federation, audience, rotation, nullifier)
+    ){keyed};
 ";
 
 /// Why a database was not migrated.

@@ -1,8 +1,8 @@
 //! Records for tests: fields have distinct values, so that mistaking one for another shows.
 
 use sottovoce_server::storage::{
-    Change, DeviceRecord, FederationRecord, Receipt, RoundOpening, RoundRecord, Sender, Status, TokenPurpose,
-    TokenRecord, VersionRecord,
+    AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, MeasurementRecord, Receipt, RoundOpening,
+    RoundRecord, SegmentRecord, Sender, Status, TokenPurpose, TokenRecord, VersionRecord,
 };
 
 pub(crate) fn hash(of: u64) -> [u8; 32] {
@@ -51,6 +51,50 @@ pub(crate) fn enrolment(id: u64, federation: u64, uses: Option<u64>) -> TokenRec
 pub(crate) fn operator(id: u64) -> TokenRecord {
     let purpose = TokenPurpose::Operator { role: "admin".into() };
     TokenRecord { id, purpose, hash: hash(id), label: "Ada".into(), created: 6 + id, expires: None }
+}
+
+pub(crate) fn advertiser(id: u64, federation: u64) -> TokenRecord {
+    let purpose = TokenPurpose::Advertiser { federation, per_day: Some(7) };
+    TokenRecord { id, purpose, hash: hash(id), label: "Ski shop".into(), created: 7 + id, expires: None }
+}
+
+/// One of the changes to audiences; the small numbers meet often enough to be valid and to contradict each other.
+pub(crate) fn about_audiences(kind: u8, federation: u64, device: u32, luck: u8) -> Change {
+    let id = u64::from(device % 2);
+    let (rotation, closed) = (3 + u64::from(luck % 2), (luck > 17).then_some(33));
+    match (kind, luck) {
+        (0, 0..12) => Change::AddAudience(AudienceRecord {
+            federation,
+            id,
+            advertiser: 5,
+            name: format!("audience {id}"),
+            definition: "{}".to_owned(),
+            created: 31,
+            expires: 32,
+            closed,
+        }),
+        (0, _) => Change::CloseAudience { federation, id, closed: 34 },
+        (1, 0..8) => Change::AddMeasurement(MeasurementRecord {
+            federation,
+            id,
+            advertiser: 6,
+            audience: (luck > 3).then_some(id),
+            question: "{\"q\":1}".to_owned(),
+            requested: 35,
+            round: None,
+            result: None,
+        }),
+        (1, 8..14) => Change::StartMeasurement { federation, id, round: 36 },
+        (1, _) => Change::FinishMeasurement { federation, id, result: format!("{luck}") },
+        (2, _) => {
+            Change::IssueAudienceTokens(AudienceTokens { federation, rotation, device, digest: hash(luck.into()) })
+        }
+        (3, 0..16) => {
+            let nullifier = hash(u64::from(luck % 4));
+            Change::AddSegment(SegmentRecord { federation, audience: id, rotation, nullifier, segment: [luck; 16] })
+        }
+        _ => Change::EndRotations { federation, before: rotation },
+    }
 }
 
 pub(crate) fn device(federation: u64, number: u32) -> DeviceRecord {

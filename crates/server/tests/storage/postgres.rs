@@ -120,8 +120,8 @@ fn rejects_newer_layouts() {
         database.open().commit(&[create(0)]).unwrap();
         database.execute("UPDATE sottovoce_layout SET layout = 9");
         let error = database.try_open().err().unwrap();
-        assert!(matches!(error, StorageError::Newer { found: 9, known: 4, .. }), "{error:?}");
-        database.execute("UPDATE sottovoce_layout SET layout = 4");
+        assert!(matches!(error, StorageError::Newer { found: 9, known: 5, .. }), "{error:?}");
+        database.execute("UPDATE sottovoce_layout SET layout = 5");
         assert_eq!(database.open().load().unwrap().federations.len(), 1);
     });
 }

@@ -2,7 +2,9 @@
 
 use crate::conformance::check;
 use crate::database::TestDatabase;
-use crate::fixtures::{close, create, enrol, enrolment, hash, opening, operator, upload, upload_with_token};
+use crate::fixtures::{
+    advertiser, close, create, enrol, enrolment, hash, opening, operator, upload, upload_with_token,
+};
 use crate::reference::Reference;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -19,7 +21,7 @@ struct Move {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Vec<Move>>> {
-    let one = (0u8..21, 0u64..2, 0u32..4, 0u8..20);
+    let one = (0u8..25, 0u64..2, 0u32..4, 0u8..20);
     let one = one.prop_map(|(kind, federation, device, luck)| Move { kind, federation, device, luck });
     proptest::collection::vec(proptest::collection::vec(one, 1..8), 1..14)
 }
@@ -36,6 +38,7 @@ fn change(reference: &Reference, step: &Move) -> Change {
     match kind {
         0 => create(reference.stored.next_federation.saturating_sub(u64::from(luck == 0))),
         1 => Change::AddToken(enrolment(next_token, federation, (luck > 10).then_some(2))),
+        2 if luck > 15 => Change::AddToken(advertiser(next_token, federation)),
         2 => Change::AddToken(operator(next_token.saturating_sub(u64::from(luck == 0)))),
         3 | 4 => enrol(federation, next_device.saturating_sub(u32::from(luck == 0)), token),
         5 | 6 => Change::OpenRound(opening(federation, round)),
@@ -59,6 +62,7 @@ fn change(reference: &Reference, step: &Move) -> Change {
             let to = (luck < 12).then_some((made, luck.into()));
             Change::RollBack { federation, from: 80 + u64::from(luck), to }
         }
+        21..=24 => crate::fixtures::about_audiences(kind - 21, federation, device, luck),
         _ => Change::SetStatus { federation, status: Status::Failed(format!("{luck}")) },
     }
 }

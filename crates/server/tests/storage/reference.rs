@@ -1,7 +1,8 @@
 //! A reference implementation of the storage in memory.
 
 use sottovoce_server::storage::{
-    Change, FederationRecord, OpenRound, RECEIPT_ROUNDS, RoundRecord, Sender, Stored, TokenPurpose, VersionRecord,
+    AudienceRecord, AudienceTokens, Change, FederationRecord, MeasurementRecord, OpenRound, RECEIPT_ROUNDS,
+    RoundRecord, SegmentRecord, Sender, Stored, TokenPurpose, VersionRecord,
 };
 use std::collections::BTreeMap;
 
@@ -98,6 +99,7 @@ impl Reference {
                 }
                 let sender = Sender::Device(*device);
                 self.stored.receipts.retain(|(of, _, receipt)| (*of, receipt.sender) != (*federation, sender));
+                self.stored.audience_tokens.retain(|known| (known.federation, known.device) != (*federation, *device));
                 self.stored.devices.retain(|known| (known.federation, known.number) != (*federation, *device));
                 Ok(())
             }
@@ -112,7 +114,9 @@ impl Reference {
             }
             Change::AddToken(token) => {
                 must(token.id >= self.stored.next_token)?;
-                if let TokenPurpose::Enrolment { federation, .. } = token.purpose {
+                if let TokenPurpose::Enrolment { federation, .. } | TokenPurpose::Advertiser { federation, .. } =
+                    token.purpose
+                {
                     self.federation(federation)?;
                 }
                 self.stored.next_token = token.id + 1;
@@ -123,8 +127,75 @@ impl Reference {
                 self.stored.tokens.retain(|token| token.id != *id);
                 Ok(())
             }
-            other => self.apply_round(other),
+            other => self.apply_audience(other).unwrap_or_else(|| self.apply_round(other)),
         }
+    }
+
+    /// `None` for changes that are not about audiences.
+    fn apply_audience(&mut self, change: &Change) -> Option<Result<(), Rejected>> {
+        Some(match change {
+            Change::AddAudience(record) => self.add_audience(record),
+            Change::CloseAudience { federation, id, closed } => {
+                let is = |known: &&mut AudienceRecord| (known.federation, known.id) == (*federation, *id);
+                let found = self.stored.audiences.iter_mut().find(is).filter(|known| known.closed.is_none());
+                found.map(|known| known.closed = Some(*closed)).ok_or(Rejected)
+            }
+            Change::AddMeasurement(record) => self.add_measurement(record),
+            Change::StartMeasurement { federation, id, round } => {
+                let found = self.measurement(*federation, *id).filter(|known| known.round.is_none());
+                found.map(|known| known.round = Some(*round)).ok_or(Rejected)
+            }
+            Change::FinishMeasurement { federation, id, result } => {
+                let found = self.measurement(*federation, *id).filter(|known| known.result.is_none());
+                found.map(|known| known.result = Some(result.clone())).ok_or(Rejected)
+            }
+            Change::IssueAudienceTokens(issued) => self.issue_audience_tokens(issued),
+            Change::AddSegment(record) => {
+                let key = |of: &SegmentRecord| (of.federation, of.audience, of.rotation, of.nullifier);
+                let fresh = self.stored.segments.iter().all(|known| key(known) != key(record));
+                self.stored.segments.push(*record);
+                self.stored.segments.sort_by_key(key);
+                must(fresh)
+            }
+            Change::EndRotations { federation, before } => {
+                let ends = |of: u64, rotation: u64| of == *federation && rotation < *before;
+                self.stored.audience_tokens.retain(|known| !ends(known.federation, known.rotation));
+                self.stored.segments.retain(|known| !ends(known.federation, known.rotation));
+                Ok(())
+            }
+            _ => return None,
+        })
+    }
+
+    fn measurement(&mut self, federation: u64, id: u64) -> Option<&mut MeasurementRecord> {
+        self.stored.measurements.iter_mut().find(|known| (known.federation, known.id) == (federation, id))
+    }
+
+    fn add_audience(&mut self, record: &AudienceRecord) -> Result<(), Rejected> {
+        self.federation(record.federation)?;
+        let key = |of: &AudienceRecord| (of.federation, of.id);
+        must(self.stored.audiences.iter().all(|known| key(known) != key(record)))?;
+        self.stored.audiences.push(record.clone());
+        self.stored.audiences.sort_by_key(key);
+        Ok(())
+    }
+
+    fn add_measurement(&mut self, record: &MeasurementRecord) -> Result<(), Rejected> {
+        self.federation(record.federation)?;
+        must(self.measurement(record.federation, record.id).is_none())?;
+        self.stored.measurements.push(record.clone());
+        self.stored.measurements.sort_by_key(|known| (known.federation, known.id));
+        Ok(())
+    }
+
+    fn issue_audience_tokens(&mut self, issued: &AudienceTokens) -> Result<(), Rejected> {
+        let is = |known: &&_| is_device(known, issued.federation, issued.device);
+        must(!self.stored.devices.iter().find(is).ok_or(Rejected)?.revoked)?;
+        let key = |of: &AudienceTokens| (of.federation, of.rotation, of.device);
+        must(self.stored.audience_tokens.iter().all(|known| key(known) != key(issued)))?;
+        self.stored.audience_tokens.push(*issued);
+        self.stored.audience_tokens.sort_by_key(key);
+        Ok(())
     }
 
     fn apply_round(&mut self, change: &Change) -> Result<(), Rejected> {

@@ -116,7 +116,7 @@ impl Host {
         for &(device, person) in people {
             let mut selected = None;
             wait_until("the device is selected", || {
-                selected = match federation.check_in(device, now()) {
+                selected = match federation.check_in(device, false, now()) {
                     CheckIn::Selected { terms, .. } => Some(terms),
                     CheckIn::Later { .. } => None,
                 };

@@ -1,4 +1,4 @@
-//! An operator's requests to a server.
+//! Requests of operators and advertisers to a server.
 
 use crate::args::ServerArgs;
 use anyhow::{Context, Result, bail};
@@ -14,10 +14,12 @@ const DEFAULT_TOKEN: &str = "sottovoce-server/admin.token";
 /// Bytes of a response.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A server and an operator's token.
+/// A server, and an operator's or advertiser's token.
 pub(crate) struct Client {
     agent: Agent,
     server: String,
+    /// Beginning of all paths.
+    base: String,
     token: String,
 }
 
@@ -25,8 +27,13 @@ impl Client {
     pub(crate) fn new(args: &ServerArgs) -> Result<Self> {
         let path = args.token_file.as_deref().unwrap_or(Path::new(DEFAULT_TOKEN));
         let token = secret(path).context("an operator's token is required (--token-file)")?;
+        Self::with_token(&args.server, args.ca.as_deref(), token, "/v1/operator")
+    }
+
+    /// With a token, for paths below `base`.
+    pub(crate) fn with_token(server: &str, ca: Option<&Path>, token: String, base: &str) -> Result<Self> {
         let mut tls = TlsConfig::builder();
-        if let Some(ca) = &args.ca {
+        if let Some(ca) = ca {
             tls = tls.root_certs(RootCerts::Specific(Arc::new(certificates(ca)?)));
         }
         let config = Agent::config_builder()
@@ -35,8 +42,8 @@ impl Client {
             .max_redirects_will_error(false)
             .timeout_global(Some(Duration::from_secs(120)))
             .tls_config(tls.build());
-        let server = args.server.trim_end_matches('/').to_owned();
-        Ok(Self { agent: config.build().new_agent(), server, token })
+        let (server, base) = (server.trim_end_matches('/').to_owned(), base.to_owned());
+        Ok(Self { agent: config.build().new_agent(), server, base, token })
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Value> {
@@ -55,7 +62,7 @@ impl Client {
     }
 
     fn url(&self, path: &str) -> String {
-        format!("{}/v1/operator{path}", self.server)
+        format!("{}{}{path}", self.server, self.base)
     }
 
     fn bearer(&self) -> String {

@@ -4,6 +4,7 @@ mod catalog;
 pub(crate) mod client;
 
 use crate::args::{Common, Create, Federation, FederationArgs};
+use crate::commands::audience::described;
 use crate::{key_file, output};
 use anyhow::Result;
 use client::Client;
@@ -33,6 +34,12 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
             let body = json!({"label": label, "uses": uses, "expires_in_seconds": expires});
             print(&of.client()?.post(&of.path("/enrolment-tokens"), &body)?, &token)
         }
+        Federation::Advertiser { of, per_day, hours, label } => {
+            let expires = hours.map(|hours| hours.saturating_mul(3600));
+            let body = json!({"label": label, "per_day": per_day, "expires_in_seconds": expires});
+            print(&of.client()?.post(&of.path("/advertisers"), &body)?, &token)
+        }
+        Federation::Audiences(of) => print(&of.client()?.get(&of.path("/audiences"))?, &audiences),
         Federation::Revoke { of, device } => {
             let revoked = of.client()?.delete(&of.path(&format!("/devices/{device}")))?;
             print(&revoked, &|_| format!("access of device {device} revoked\n"))
@@ -82,6 +89,10 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "unlearn": args.unlearn,
         "criteria": criteria,
     });
+    if args.audiences || !args.audience_rules.is_empty() {
+        let rules = args.audience_rules.iter().map(|(key, value)| Ok((key.clone(), serde_json::to_value(value)?)));
+        body["audiences"] = Value::Object(rules.collect::<Result<_>>()?);
+    }
     let key = key_file::read_shared(args.federation_key.as_deref())?;
     let given = [
         ("seal_key_digest", key.as_ref().map(key_digest).map(Value::from)),
@@ -197,6 +208,41 @@ fn rounds(value: &Value) -> String {
         (" remark", "remark", -1),
     ];
     table(&all, &columns)
+}
+
+fn audiences(value: &Value) -> String {
+    let mut all = value["audiences"].clone();
+    for each in all.as_array_mut().into_iter().flatten() {
+        let size = match (&each["size"]["size"], &each["size"]["below"]) {
+            (Value::Null, Value::Null) => "-".to_owned(),
+            (Value::Null, below) => format!("below {below}"),
+            (size, _) => size.to_string(),
+        };
+        each["noisy"] = size.into();
+        each["about"] = format!(" {}", described(each)).into();
+    }
+    let columns = [
+        ("audience", "audience", 8),
+        ("advertiser", "advertiser", 10),
+        (" name", "name", -24),
+        ("state", "state", -10),
+        ("size", "noisy", 12),
+        (" about", "about", -1),
+    ];
+    let number = |key: &str| value[key].as_f64().unwrap_or(0.0);
+    let spent = format!(
+        "{} measurements have spent epsilon {:.3} of {} at delta {}; {} devices take part\n",
+        value["measurements"],
+        number("epsilon"),
+        number("budget"),
+        value["delta"],
+        value["devices"],
+    );
+    if all.as_array().is_none_or(Vec::is_empty) {
+        format!("no audience yet\n{spent}")
+    } else {
+        table(&all, &columns) + &spent
+    }
 }
 
 /// The token alone, so that it can be redirected to a file.

@@ -18,7 +18,7 @@ use sottovoce_device::{
 use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
 use sottovoce_models::TensorData;
-use sottovoce_protocol::{Policy, Reportable, SharedModel, codec, limits};
+use sottovoce_protocol::{AudiencePolicy, Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -163,6 +163,17 @@ impl Users {
             true => Reportable::All,
             false => Reportable::Only(args.report.iter().cloned().collect()),
         };
+        if args.audiences {
+            let (least_published, least_rotation) = (1, 1);
+            policy.audiences = AudiencePolicy {
+                takes_part: true,
+                least_published,
+                least_rotation,
+                epsilon_per_day: f64::MAX,
+                most_audiences: u32::MAX,
+                ..AudiencePolicy::default()
+            };
+        }
         let make = |&user: &u32| {
             let options = Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
             let mut store: Box<dyn Store> = match &args.store {

@@ -209,7 +209,7 @@
     const over = Math.min(one.round, one.rounds);
     const part = state.rounds.length < one.round ? ' in the last ' + several(state.rounds.length, 'round', 'rounds') : '';
     const asked = sum('asked');
-    const lost = state.rounds.filter((round) => round.version === null).length;
+    const lost = state.rounds.filter((round) => round.version === null && !round.counted).length;
     at('now').replaceChildren(back(),
       make('div', { class: 'title' }, make('div', {}, make('h1', {}, one.name), badge(one)), buttons(one)),
       make('p', { class: 'about' }, one.model + ', ' + several(one.items, 'item', 'items') + ', version ' + number(one.version) + ' of the shared model' + (one.record_uploads ? '; every upload is retained for an audit' : '') + (one.failure ? '. It failed: ' + one.failure : '')),
@@ -220,10 +220,27 @@
         figure('Participation', asked ? Math.round(100 * sum('counted') / asked) + ' %' : '–', asked ? number(sum('counted')) + ' aggregated of ' + number(asked) + ' selected' + part : 'no round has closed yet', sum('refused') ? several(sum('refused'), 'upload', 'uploads') + ' rejected' : null),
         one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + 'at delta ' + one.privacy.delta + ', of ' + one.privacy.hides, one.privacy.placement + ' ' + one.privacy.shape + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
         figure('Sent to devices', bytes(sum('bytes_down')), 'models' + part),
-        figure('Sent by devices', bytes(sum('bytes_up')), 'updates' + part)));
+        figure('Sent by devices', bytes(sum('bytes_up')), 'updates' + part)),
+      audiences(one.audiences) || '');
     draw();
     if (focused) { const again = at('now').querySelector('[data-does=' + focused + ']'); if (again) again.focus(); }
     return undefined;
+  }
+  // Sizes are noisy counts, or that there are fewer than k and nothing else.
+  function audiences(all) {
+    if (!all) return null;
+    const size = (told) => (!told ? '–' : told.size == null ? 'below ' + number(told.below) : number(told.size));
+    const day = (time) => new Date(time).toISOString().slice(0, 10);
+    const about = (each) => each.categories.join(each.match === 'all' ? ' and ' : ' or ') + ', score ' + each.threshold + ' or more';
+    const row = (each) => make('tr', {}, make('td', { class: 'words' }, each.name), make('td', { class: 'words' }, about(each)), make('td', {}, size(each.size)),
+      make('td', {}, each.state), make('td', {}, each.measurement ? each.measurement.state : '–'), make('td', {}, number(each.advertiser)), make('td', {}, day(each.expires)));
+    const heads = ['Audience', 'People who would like', 'Size, with noise', 'State', 'Last measurement', 'Advertiser', 'Until'];
+    const spent = several(all.measurements, 'measurement has', 'measurements have') + ' spent epsilon ' + all.epsilon.toFixed(3) + ' of ' + all.budget + ' at delta ' + all.delta +
+      '; sizes are shown from ' + number(all.k) + ' people on. ' + several(all.devices, 'device takes', 'devices take') + ' part.';
+    return make('div', { class: 'past' }, make('h2', {}, 'Audiences'), make('p', { class: 'about' }, spent),
+      all.audiences.length ? make('div', { class: 'scroll' }, make('table', {},
+        make('thead', {}, make('tr', {}, heads.map((head) => make('th', { scope: 'col' }, head)))),
+        make('tbody', {}, all.audiences.slice().reverse().map(row)))) : make('p', { class: 'none' }, 'No advertiser has described an audience yet.'));
   }
   // Charts are redrawn only when their data change, so that tooltips stay.
   function draw() {
@@ -367,7 +384,7 @@
       [round.asked, round.counted, round.declined, round.refused].map((count) => make('td', {}, number(count))),
       names.map((name) => make('td', {}, mean(round, name))),
       make('td', {}, bytes(round.bytes_up)), make('td', {}, bytes(round.bytes_down)), make('td', {}, span((round.closed - round.opened) / 1000)),
-      make('td', { class: 'words' }, round.remark || (round.version === null ? 'abandoned' : '')));
+      make('td', { class: 'words' }, round.remark || (round.version === null && !round.counted ? 'abandoned' : '')));
     return make('div', { class: 'past' }, make('h2', {}, 'Latest rounds'), make('div', { class: 'scroll' }, make('table', {},
       make('thead', {}, make('tr', {}, heads.map((head) => make('th', { scope: 'col' }, head)), make('th', {}))),
       make('tbody', {}, rounds.map(row)))));

@@ -38,7 +38,7 @@ const DIALECT: Dialect = Dialect {
         ("{rows}", " STRICT"),
         ("{keyed}", " STRICT, WITHOUT ROWID"),
     ],
-    extra: [""; 4],
+    extra: [""; 5],
 };
 
 /// A database in a file.
