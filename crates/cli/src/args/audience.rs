@@ -18,7 +18,7 @@ pub(crate) enum Audience {
         categories: Categories,
         /// Score, after calibration, from which on a device is in it
         #[arg(long, value_name = "X", default_value_t = 0.6)]
-        threshold: f32,
+        threshold: f64,
         /// Days after which it ends
         #[arg(long, value_name = "N", default_value_t = 30)]
         days: u32,

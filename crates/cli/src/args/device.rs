@@ -99,6 +99,7 @@ pub(crate) enum Device {
         sottovoce device audiences leave 'ski fans'\n  sottovoce device audiences leave --all\n\n\
         Your device decides alone whether it is in an audience, and takes no part until you join."
     )]
+    #[command(args_conflicts_with_subcommands = true)]
     Audiences {
         #[command(subcommand)]
         command: Option<Audiences>,
@@ -180,6 +181,8 @@ pub(crate) enum Audiences {
         /// Leave all and take no part any more
         #[arg(long)]
         all: bool,
+        #[command(flatten)]
+        location: Location,
     },
 }
 
@@ -207,6 +210,8 @@ pub(crate) struct JoinAudiences {
     /// Refuse to report more often than this [default: 24]
     #[arg(long, value_name = "HOURS")]
     pub(crate) least_rotation_hours: Option<u32>,
+    #[command(flatten)]
+    pub(crate) location: Location,
 }
 
 /// `device run`.

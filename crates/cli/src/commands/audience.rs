@@ -151,7 +151,8 @@ fn list(value: &Value) -> String {
     let all = value["audiences"].as_array().cloned().unwrap_or_default();
     let mut out = String::new();
     for audience in &all {
-        let (number, name, state) = (&audience["audience"], text(&audience["name"]), text(&audience["state"]));
+        let (number, name, state) =
+            (audience["audience"].to_string(), text(&audience["name"]), text(&audience["state"]));
         let _ = writeln!(out, "{number:>4}  {name} ({state}): {}", size(&audience["size"]));
         let _ = writeln!(out, "      {}", described(audience));
     }

@@ -126,6 +126,7 @@ impl Device {
         self.update(|state| {
             state.policy.withdraw();
             state.pending = None;
+            state.audiences.reports.clear();
             state.membership = match std::mem::replace(&mut state.membership, Membership::Withdrawn) {
                 Membership::Enrolled { credential, .. } | Membership::Withdrawing { credential } => {
                     Membership::Withdrawing { credential }

@@ -56,6 +56,7 @@ fn read(from: &mut impl BufRead) -> Option<Request> {
         method,
         path,
         bearer,
+        audiences: false,
         round_token,
         idempotency_key,
         body: body.into(),

@@ -433,6 +433,7 @@ impl Federation {
             state.unlearn = Some(state.unlearn.map_or(enrolled, |pending| pending.min(enrolled)));
         }
         state.members.remove(device);
+        state.audiences.forget(device);
         state.past_uploads.values_mut().for_each(|uploads| drop(uploads.remove(&Sender::Device(device))));
         self.leave_round(state, device);
         Ok(())

@@ -12,11 +12,16 @@ use std::fmt::Write;
 
 /// `sottovoce device audiences`.
 pub(crate) fn run(command: Option<&Audiences>, location: &Location, common: &Common) -> Result<()> {
+    let location = match command {
+        None => location,
+        Some(Audiences::Join(args)) => &args.location,
+        Some(Audiences::Leave { location, .. }) => location,
+    };
     let mut device = location::open(location)?;
     match command {
         None => (),
         Some(Audiences::Join(args)) => join(&mut device, args)?,
-        Some(Audiences::Leave { name, all }) => match (name, all) {
+        Some(Audiences::Leave { name, all, .. }) => match (name, all) {
             (_, true) => device.leave_audiences()?,
             (Some(name), _) => leave(&mut device, name)?,
             (None, false) => return usage("which audience? Give its name, or --all"),

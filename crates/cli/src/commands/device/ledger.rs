@@ -35,7 +35,7 @@ fn of_round(told: &LedgerEntry) -> Json {
     let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
     json!({
         "round": told.round.0, "when": told.when, "bytes": told.bytes, "rows": rows, "samples": told.samples,
-        "layers": told.layers,
+        "tables": told.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), "layers": told.layers,
         "figures": told.criteria.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>(),
     })
 }
@@ -85,7 +85,9 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
     for told in rounds.iter().rev().take(SHOWN) {
         let rows: u64 = told.tables.iter().map(|table| table.rows).sum();
         let figures = told.criteria.iter().map(|(name, value)| format!("{name} {value:.3}"));
-        let figures: Vec<String> = figures.chain(told.layers.iter().cloned()).collect();
+        // Reports to audiences are named by them.
+        let audiences = told.tables.iter().map(|table| &table.name).filter(|name| name.starts_with("audience "));
+        let figures: Vec<String> = figures.chain(audiences.chain(&told.layers).cloned()).collect();
         let (when, rows, bytes, figures) = (moment(told.when), grouped(rows), grouped(told.bytes), figures.join(", "));
         let _ = writeln!(text, "  {:>8}  {when:20} {rows:>8} {bytes:>10}  {figures}", told.round.0);
     }

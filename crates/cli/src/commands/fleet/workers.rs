@@ -6,7 +6,7 @@ use sottovoce_device::{Device, NextStep, Transport, WaitReason};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The shortest pause between two steps of a device, whatever the server says.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
@@ -29,6 +29,8 @@ pub(super) struct Plan {
     devices: Vec<Mutex<Device>>,
     due: Mutex<Due>,
     start: Instant,
+    /// The time since 1970 at the start.
+    since_1970: Duration,
     end: Option<Duration>,
 }
 
@@ -48,7 +50,8 @@ impl Plan {
     pub(super) fn new(devices: Vec<Device>, start: Instant, end: Option<Duration>) -> Self {
         let queue = (0..devices.len()).map(|index| Reverse((Duration::ZERO, index))).collect();
         let due = Due { queue, left: devices.len(), total: Total::default(), failure: None };
-        Self { devices: devices.into_iter().map(Mutex::new).collect(), due: Mutex::new(due), start, end }
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { devices: devices.into_iter().map(Mutex::new).collect(), due: Mutex::new(due), start, since_1970, end }
     }
 
     fn is_over(&self) -> bool {
@@ -73,7 +76,8 @@ impl Plan {
                 std::thread::sleep(IDLE_PAUSE);
                 continue;
             };
-            let next = lock(&self.devices[index]).step(transport, self.start.elapsed());
+            let now = self.since_1970 + self.start.elapsed();
+            let next = lock(&self.devices[index]).step(transport, now);
             let mut due = lock(&self.due);
             match next {
                 Ok(next) => due.after(next, index, self.start.elapsed()),

@@ -102,12 +102,13 @@ impl Federation {
     /// The measurement that is next, if one can be made: enough devices that take part must be there to hide in.
     pub(in crate::federation) fn next_measurement(&self, now: Millis) -> Option<u64> {
         let config = self.config.audiences.as_ref()?;
-        let present = self.measurable(now).len();
-        let state = self.state();
-        let may = matches!(state.status, Status::Running | Status::Finished);
-        let is_waiting = |each: &&MeasurementRecord| each.round.is_none() && each.result.is_none();
-        let next = state.audiences.measurements.values().find(is_waiting)?;
-        (may && present >= config.k as usize).then_some(next.id)
+        let next = {
+            let state = self.state();
+            let may = matches!(state.status, Status::Running | Status::Finished) && state.round.is_none();
+            let is_waiting = |each: &&MeasurementRecord| may && each.round.is_none() && each.result.is_none();
+            state.audiences.measurements.values().find(is_waiting)?.id
+        };
+        (self.measurable(now).len() >= config.k as usize).then_some(next)
     }
 
     /// Devices that can be asked.

@@ -88,7 +88,7 @@ pub struct Definition {
     #[serde(rename = "match", default = "any")]
     pub matching: String,
     /// The score, after calibration, from which on a device is in it.
-    pub threshold: f32,
+    pub threshold: f64,
 }
 
 /// A new audience, as advertisers describe it.
@@ -103,7 +103,7 @@ pub struct NewAudience {
     #[serde(rename = "match", default = "any")]
     pub matching: String,
     /// The score, after calibration, from which on a device is in it.
-    pub threshold: f32,
+    pub threshold: f64,
     /// After how many days it ends.
     pub days: u32,
 }
@@ -178,6 +178,11 @@ impl Audiences {
             segments.insert(record.nullifier, (record.segment, true));
         }
         all
+    }
+
+    /// A device has withdrawn.
+    pub(super) fn forget(&mut self, device: u32) {
+        self.issued.values_mut().for_each(|issued| drop(issued.remove(&device)));
     }
 
     /// Rounds that were measurements.
@@ -260,13 +265,13 @@ impl Federation {
             let found = format!("{:?}", name.chars().take(80).collect::<String>());
             return wrong("name", found, format!("1 to {MAX_NAME} bytes without control characters"));
         }
-        if !(threshold > 0.0 && threshold <= 1.0) {
+        if !(threshold as f32 > 0.0 && threshold <= 1.0) {
             return wrong("threshold", threshold.to_string(), "a score above 0, up to 1".to_owned());
         }
         if !(1..=config.days).contains(&days) {
             return wrong("days", days.to_string(), format!("1 to {}", config.days));
         }
-        let question = self.question(&categories, &matching, &[threshold])?;
+        let question = self.question(&categories, &matching, &[threshold as f32])?;
         let definition = serde_json::to_string(&Definition { categories, matching, threshold }).unwrap_or_default();
         let (id, enqueued) = {
             let mut state = self.state();
@@ -317,7 +322,7 @@ impl Federation {
             return Err(AudienceError::Closed(record.name));
         }
         let Definition { categories, matching, threshold } = definition(&record);
-        let question = self.question(&categories, &matching, &[threshold])?;
+        let question = self.question(&categories, &matching, &[threshold as f32])?;
         self.ask(by, Some(id), &question, now).await
     }
 

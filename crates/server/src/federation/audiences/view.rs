@@ -11,7 +11,7 @@ use sottovoce_protocol::Settings;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Size {
     /// The score from which on people count.
-    pub threshold: f32,
+    pub threshold: f64,
     /// How many there are, with noise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
@@ -36,6 +36,8 @@ impl Outcome {
         for (&threshold, &cell) in thresholds.iter().zip(cells).rev() {
             total += f64::from(cell);
             let size = Some(total.round()).filter(|&size| size >= f64::from(k)).map(|size| size as u64);
+            // As it is written, not as binary fractions have it: 0.6, not 0.6000000238.
+            let threshold = threshold.to_string().parse().unwrap_or_default();
             sizes.push(Size { threshold, size, below: size.is_none().then_some(k) });
         }
         sizes.reverse();

@@ -239,7 +239,7 @@
       '; sizes are shown from ' + number(all.k) + ' people on. ' + several(all.devices, 'device takes', 'devices take') + ' part.';
     return make('div', { class: 'past' }, make('h2', {}, 'Audiences'), make('p', { class: 'about' }, spent),
       all.audiences.length ? make('div', { class: 'scroll' }, make('table', {},
-        make('thead', {}, make('tr', {}, heads.map((head) => make('th', { scope: 'col' }, head)))),
+        make('thead', {}, make('tr', {}, heads.map((head, at) => make('th', { scope: 'col', class: at < 2 ? 'words' : null }, head)))),
         make('tbody', {}, all.audiences.slice().reverse().map(row)))) : make('p', { class: 'none' }, 'No advertiser has described an audience yet.'));
   }
   // Charts are redrawn only when their data change, so that tooltips stay.
