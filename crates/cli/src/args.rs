@@ -22,7 +22,7 @@ pub(crate) use experiment::{Bench, Demo, Models, Run};
 #[cfg(feature = "serve")]
 pub(crate) use service::{Create, FederationArgs, ServerArgs};
 pub(crate) use service::{Federation, Fleet, Serve};
-pub(crate) use training::{PeoplePart, Evaluate, ModelSettings, Recommend, Train, Unlearn};
+pub(crate) use training::{Evaluate, ModelSettings, PeoplePart, Recommend, Train, Unlearn};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};

@@ -69,7 +69,8 @@ fn steps(
         client.init_private(&mut private, &mut root.stream(label, 0));
         private
     });
-    let mut device = Device { private: &mut private, disclosed: &mut disclosed, history: history.into(), figures, policy };
+    let mut device =
+        Device { private: &mut private, disclosed: &mut disclosed, history: history.into(), figures, policy };
     let randomness = SimulatedRandomness { root: &root, round: &streams::round(&root, 0), user: 0 };
     let trained = round.train(&mut device, &randomness, &mut buffers);
     let update = trained.and_then(|training| match training {

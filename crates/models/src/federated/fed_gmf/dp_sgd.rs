@@ -74,7 +74,13 @@ mod tests {
         let mut noise = |sums: &mut [i64]| kept.extend(sums.iter().map(|&sum| sum as f64));
         let mut dp_sgd = DpSgd { probability: &|_| 1.0, clip, steps: 65536.0, noise: &mut noise };
         let mut into = Trained::new(&shared.layout());
-        let input = TrainInput { shared: &shared, prepared: &(), private: &mut [0.3, -0.8, 0.5], history: history.into(), hidden: &[] };
+        let input = TrainInput {
+            shared: &shared,
+            prepared: &(),
+            private: &mut [0.3, -0.8, 0.5],
+            history: history.into(),
+            hidden: &[],
+        };
         device.train_dp_sgd(input, &mut dp_sgd, &mut Rng::new(7), &mut into).unwrap();
         for (row, values) in into.update().tables()[0].iter() {
             all[row * 3..][..3].copy_from_slice(&[0, 1, 2].map(|f| f64::from(values[f]) * 65536.0));

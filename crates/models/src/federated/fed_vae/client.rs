@@ -220,7 +220,8 @@ mod tests {
     fn train(device: &Client, shared: &Parameters) -> (Trained, TrainStats) {
         let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
         let mut private = [1.0];
-        let input = TrainInput { shared, prepared: &(), private: &mut private, history: (&[1, 2, 5]).into(), hidden: &[] };
+        let input =
+            TrainInput { shared, prepared: &(), private: &mut private, history: (&[1, 2, 5]).into(), hidden: &[] };
         let stats = device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
         assert_eq!(private, [2.0]);
         (into, stats)
@@ -302,7 +303,8 @@ mod tests {
         let shared = shared(&device);
         let train = |history: &[u32], hidden: &[u32]| {
             let (mut scratch, mut into) = (device.scratch(ITEMS), Trained::new(&shared.layout()));
-            let input = TrainInput { shared: &shared, prepared: &(), private: &mut [0.0], history: history.into(), hidden };
+            let input =
+                TrainInput { shared: &shared, prepared: &(), private: &mut [0.0], history: history.into(), hidden };
             device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
             into.update().clone()
         };

@@ -384,7 +384,8 @@ mod tests {
         for history in [&[][..], &[0, 1, 2]] {
             let mut p = [0.5; FACTORS];
             let mut trained = Trained::new(&shared.layout());
-            let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history: history.into(), hidden: &[] };
+            let input =
+                TrainInput { shared: &shared, prepared: &(), private: &mut p, history: history.into(), hidden: &[] };
             let stats = device.train(input, &mut device.scratch(3), &mut Rng::new(1), &mut trained).unwrap();
             assert_eq!((stats, trained.update().rows(), p), (TrainStats::default(), 0, [0.5; FACTORS]));
         }

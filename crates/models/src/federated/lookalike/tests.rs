@@ -115,7 +115,8 @@ fn gradients_are_pytorchs() {
             let weighted: f64 = own.iter().enumerate().map(|(place, value)| value * (place as f64 * 0.3).cos()).sum();
             let (_, sum, sum_weighted) = figure(&tensor.name);
             // A shift before a norm is undone by it.
-            let undone = ["encoder.second.bias", "decoder.first_norm.bias", "decoder.first.bias"].contains(&tensor.name.as_str());
+            let undone = ["encoder.second.bias", "decoder.first_norm.bias", "decoder.first.bias"]
+                .contains(&tensor.name.as_str());
             let matters = undone || own.iter().any(|&value| value.abs() > 1e-5);
             assert!(matters, "{name} {}: nothing to compare", tensor.name);
             let error = (own.iter().sum::<f64>() - sum).abs().max((weighted - sum_weighted).abs());

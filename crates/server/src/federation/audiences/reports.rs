@@ -31,6 +31,7 @@ pub(super) fn issuer(secret: &Hash, federation: u64, audience: u64, rotation: u6
     Issuer::new(*hasher.finalize().as_bytes(), Scope { federation: FederationId(federation), round: RoundId(rotation) })
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "callers pass numbers and texts alike")]
 fn wrong(field: &'static str, found: impl ToString, expected: &str) -> AudienceError {
     AudienceError::Invalid(field, found.to_string(), expected.to_owned())
 }

@@ -244,7 +244,8 @@ fn users_without_informative_features_change_nothing() {
     for history in [&[][..], &[0, 1, 2, 3], &[0, 1]] {
         let mut own = vec![0.0; device.private_values()];
         let mut trained = Trained::new(&shared.layout());
-        let input = TrainInput { shared: &shared, prepared: &(), private: &mut own, history: history.into(), hidden: &[] };
+        let input =
+            TrainInput { shared: &shared, prepared: &(), private: &mut own, history: history.into(), hidden: &[] };
         let stats = device.train(input, &mut device.scratch(4), &mut Rng::new(1), &mut trained).unwrap();
         assert_eq!((stats, trained.update().rows()), (TrainStats::default(), 0));
         assert!(own.iter().all(|&value| value == 0.0));
