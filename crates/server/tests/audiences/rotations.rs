@@ -150,7 +150,6 @@ fn segment_ids_cannot_be_joined_over_rotations() {
         ("moments", joins(&seen, |a, b| (a.moment - b.moment).abs())),
     ];
     for (what, found) in attacks {
-        println!("joined by {what}: {found:.3}");
         assert!((found - 0.5).abs() < 0.03, "{what}: {found}");
     }
     // The attack works where it can: on ids that stay, and on devices that keep their hours.

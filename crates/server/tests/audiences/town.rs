@@ -26,6 +26,7 @@ pub(crate) struct Town {
 
 /// A federation that trains for two rounds and serves audiences. Nobody drops out here, so that neighbourhoods are
 /// small.
+#[allow(clippy::needless_pass_by_value, reason = "tests write it in place")]
 pub(crate) fn config(devices: u32, audiences: AudienceConfig) -> FederationConfig {
     let settings = json!({"text": "none", "code": 4, "cohort": 50.min(devices)});
     FederationConfig {
