@@ -111,7 +111,7 @@ fn a_spent_budget_hardly_tells_one_person_from_none() {
     assert!(pairs > 10, "the attack is worth its name: {pairs}");
     assert!((0.45..0.60).contains(&auc), "{auc}");
     // Advertisers who pool all that the federation has.
-    let (pairs, auc) = attack(&config, config.budget);
+    let (_, auc) = attack(&config, config.budget);
     assert!((0.45..0.63).contains(&auc), "{auc}");
 }
 
