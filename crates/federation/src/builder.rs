@@ -83,8 +83,8 @@ impl FederationBuilder {
         self.assemble(&entry, &settings)
     }
 
-    /// The server's half of a measurement: a round that counts people instead of training on them. [`items`](Self::items)
-    /// are the cells of the question.
+    /// The server's half of a measurement: a round that counts people instead of training on them.
+    /// [`items`](Self::items) are the cells of the question.
     ///
     /// # Errors
     /// If a setting is wrong, or the layers of protection do not go together.

@@ -137,8 +137,8 @@ fn a_cluster_of_two_executors_writes_the_same_tables() {
 }
 
 /// Minutes of processes that die: `cargo xtask prove pipeline`.
+#[cfg(feature = "prove")]
 #[test]
-#[ignore = "long; cargo xtask prove pipeline runs it"]
 fn executors_and_schedulers_that_are_killed_change_nothing() {
     let kills: usize = std::env::var("SOTTOVOCE_KILLS").map_or(4, |kills| kills.parse().unwrap());
     let days = kills as u64 + 1;

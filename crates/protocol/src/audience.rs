@@ -19,7 +19,8 @@ pub struct AudiencePolicy {
     pub epsilon_per_day: f64,
     /// Longer lists of audiences are refused.
     pub most_audiences: u32,
-    /// Rotations of segment ids shorter than this are refused, in seconds; the device reports at most once in this time.
+    /// Rotations of segment ids shorter than this are refused, in seconds; the device reports at most once in this
+    /// time.
     pub least_rotation: u32,
     /// Ids of categories that never count, whether the owner has them or not.
     pub excluded: BTreeSet<String>,

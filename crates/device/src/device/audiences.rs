@@ -1,8 +1,8 @@
 //! Audiences: measurements that the device answers, and segment ids that it reports.
 //!
 //! The device decides alone whether it is in an audience, from what its policy discloses. It fetches the list without
-//! saying who it is, asks for a token of every audience whether it is in it or not, and reports with a token, at a random
-//! moment, over a connection that never carried its credential.
+//! saying who it is, asks for a token of every audience whether it is in it or not, and reports with a token, at a
+//! random moment, over a connection that never carried its credential.
 
 use super::Device;
 use super::requests::{Invitation, RequestKind};

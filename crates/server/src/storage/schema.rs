@@ -112,8 +112,8 @@ const ROLLBACK: &str = "
     UPDATE version SET rounds = version;
 ";
 
-/// Audiences. As with anonymous uploads, nothing links the devices that had tokens to the segment ids that were reported
-/// with tokens: no column is common to both but the rotation, which is everybody's.
+/// Audiences. As with anonymous uploads, nothing links the devices that had tokens to the segment ids that were
+/// reported with tokens: no column is common to both but the rotation, which is everybody's.
 const AUDIENCES: &str = "
     CREATE TABLE audience (
         federation {int} NOT NULL REFERENCES federation, id {int} NOT NULL, advertiser {int} NOT NULL,

@@ -1,13 +1,13 @@
 //! How many people are in an audience, counted without asking anybody whether they are.
 //!
-//! A measurement is a round of this model. Its shared model is one table of counts, a row for each cell of the question;
-//! a device's update is 1 in the cell that its owner falls into and 0 in all others. So a count is an ordinary sum of
-//! updates: sealed, noised and accounted for like any other. The round's question says which categories it is about and
-//! where cells begin ([`Question`]); a device answers it by the scores of another model, the one that is trained in the
-//! same federation.
+//! A measurement is a round of this model. Its shared model is one table of counts, a row for each cell of the
+//! question; a device's update is 1 in the cell that its owner falls into and 0 in all others. So a count is an
+//! ordinary sum of updates: sealed, noised and accounted for like any other. The round's question says which categories
+//! it is about and where cells begin ([`Question`]); a device answers it by the scores of another model, the one that
+//! is trained in the same federation.
 //!
-//! **What leaves the device**: one vector of zeros with at most a single 1, whose norm is therefore at most 1, under the
-//! noise and the seal of the round. Devices refuse to answer without either.
+//! **What leaves the device**: one vector of zeros with at most a single 1, whose norm is therefore at most 1, under
+//! the noise and the seal of the round. Devices refuse to answer without either.
 
 mod question;
 
