@@ -1,8 +1,8 @@
 //! Scores a whole click log at once, for comparisons with other engines: `scores FILE.parquet [THREADS]`.
 //!
 //! The rules are those of the pipeline's first job, without what makes it incremental: the clicks of a file of
-//! `sottovoce pipeline generate`, as of the end of its last day. Prints the number of scores, their sum, and the seconds
-//! that the query took.
+//! `sottovoce pipeline generate`, as of the end of its last day. Prints the number of scores, their sum, and the
+//! seconds that the query took.
 
 #![allow(clippy::print_stdout, reason = "an example that reports")]
 

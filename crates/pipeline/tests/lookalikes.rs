@@ -32,8 +32,8 @@ fn settings(world: &World, day: Day, model: &str, threshold: f32) -> Settings {
     Settings { tables: world.settings(day).tables, day, model: model.as_bytes().to_vec(), threshold }
 }
 
-/// The sizes, which are kept up day by day, are those of a count of everybody; also when a new model moves people out of
-/// audiences.
+/// The sizes, which are kept up day by day, are those of a count of everybody; also when a new model moves people out
+/// of audiences.
 #[tokio::test(flavor = "multi_thread")]
 async fn sizes_day_by_day_equal_a_count_of_everybody() {
     let (world, engine) = (World::new(), engine(2));
