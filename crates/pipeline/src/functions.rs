@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex};
 /// 1/64 s and more they are those of the exact values.
 pub const DWELL_UNITS: f64 = (1u64 << 30) as f64;
 
-/// What [`category_codes`](all) knows of a day's log: for each text the codes it stands for, `None` for a sensitive
-/// one.
+/// What the function `category_codes` knows of a day's log: the codes that each text stands for, `None` if it is
+/// sensitive.
 pub type CodeMap = HashMap<String, Option<Vec<u16>>>;
 
 /// All functions, to be registered wherever plans are made or run.
