@@ -112,7 +112,7 @@ fn segment_ids_cannot_be_joined_over_rotations() {
         days: 60,
         ..AudienceConfig::default()
     };
-    town.create(config(PEOPLE as u32, audiences));
+    town.create(config(PEOPLE as u32, &audiences));
     let histories = vec![vec!["skiing", "opera"]; PEOPLE];
     let fleet = Fleet::new(&town, &histories, &agreed(50, 100.0));
     fleet.train(&town);
@@ -150,7 +150,6 @@ fn segment_ids_cannot_be_joined_over_rotations() {
         ("moments", joins(&seen, |a, b| (a.moment - b.moment).abs())),
     ];
     for (what, found) in attacks {
-        println!("joined by {what}: {found:.3}");
         assert!((found - 0.5).abs() < 0.03, "{what}: {found}");
     }
     // The attack works where it can: on ids that stay, and on devices that keep their hours.
@@ -173,7 +172,7 @@ fn asking_again_gets_the_same_answer() {
     let town = Town::open(folder.path());
     let audiences =
         AudienceConfig { k: 3, epsilon: 5.0, budget: 100.0, advertiser_budget: 100.0, ..AudienceConfig::default() };
-    town.create(config(40, audiences));
+    town.create(config(40, &audiences));
     let fleet = Fleet::new(&town, &vec![vec!["skiing", "opera"]; 40], &agreed(3, 100.0));
     fleet.train(&town);
     let advertiser = town.advertiser(None);

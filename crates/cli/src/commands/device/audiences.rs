@@ -39,7 +39,7 @@ fn join(device: &mut Device, args: &JoinAudiences) -> Result<()> {
     for id in &args.exclude {
         device.exclude_category(id).map_err(as_usage)?;
     }
-    if args.epsilon_per_day.is_some_and(|epsilon| !(epsilon >= 0.0)) {
+    if args.epsilon_per_day.is_some_and(|epsilon| epsilon.is_nan() || epsilon < 0.0) {
         return usage("--epsilon-per-day is a number from 0 on");
     }
     device.set_policy(|policy| {

@@ -182,7 +182,9 @@ impl Audiences {
 
     /// A device has withdrawn.
     pub(super) fn forget(&mut self, device: u32) {
-        self.issued.values_mut().for_each(|issued| drop(issued.remove(&device)));
+        for issued in self.issued.values_mut() {
+            issued.remove(&device);
+        }
     }
 
     /// Rounds that were measurements.
