@@ -98,7 +98,7 @@ impl Transport for Server {
             },
             (_, "models") => codec::encode_model(&self.model, ValueEncoding::F32, &mut body).unwrap(),
             (_, "audiences") if request.method == Method::Get => {
-                body = self.list.lock().unwrap().to_string().into_bytes()
+                body = self.list.lock().unwrap().to_string().into_bytes();
             }
             (_, "audiences") => status = 201,
             (_, "audience-tokens") => {
