@@ -47,7 +47,7 @@ struct Server {
 impl Server {
     fn new(audiences: &[(&str, &[&str], f32)]) -> Self {
         let model = LoadedModel::load(&lookalike(), None).unwrap();
-        let parameters = model.model().init(CATEGORIES.len(), &mut Rng::new(1)).unwrap();
+        let parameters = model.model().server().init(CATEGORIES.len(), &mut Rng::new(1)).unwrap();
         let rotation = NOW.as_secs() / DAY;
         let issuer = Issuer::new([3; 32], Scope { federation: FEDERATION, round: RoundId(rotation) });
         let key = to_hex(&issuer.key().to_bytes());
@@ -98,7 +98,7 @@ impl Transport for Server {
             },
             (_, "models") => codec::encode_model(&self.model, ValueEncoding::F32, &mut body).unwrap(),
             (_, "audiences") if request.method == Method::Get => {
-                body = self.list.lock().unwrap().to_string().into_bytes()
+                body = self.list.lock().unwrap().to_string().into_bytes();
             }
             (_, "audiences") => status = 201,
             (_, "audience-tokens") => {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub(crate) enum Audience {
     /// Describe an audience; it is measured, and served once at least k people are in it
     #[command(after_help = "Example:
-  sottovoce audience create 'ski fans' --category skiing --category hiking --threshold 0.6 --days 30 \\
+  sottovoce audience create 'ski fans' --category skiing --category hiking --days 14 \\
       --server https://news.example --federation news --token-file advertiser.token")]
     Create {
         /// Name, which owners of devices read
@@ -116,7 +116,7 @@ pub(crate) struct AdvertiserArgs {
     #[arg(long, value_name = "TOKEN", required_unless_present = "token_file")]
     pub(crate) token: Option<String>,
     /// File with the token, which keeps it out of the process list
-    #[arg(long, value_name = "FILE", conflicts_with = "token", env = "SOTTOVOCE_TOKEN_FILE")]
+    #[arg(long, value_name = "FILE", env = "SOTTOVOCE_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Certificate to trust instead of the system's, in PEM, for a self-signed server
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]

@@ -72,8 +72,9 @@ impl AdvertiserArgs {
 fn find(client: &Client, audience: &str) -> Result<u64> {
     let all = client.get("/audiences")?;
     let all = all["audiences"].as_array().cloned().unwrap_or_default();
-    let number: Option<u64> = audience.parse().ok();
-    let is = |each: &&Value| each["name"] == audience || number.is_some() && each["audience"].as_u64() == number;
+    let is = |each: &&Value| {
+        each["name"] == audience || each["audience"].as_u64().is_some_and(|number| number.to_string() == audience)
+    };
     match all.iter().rev().find(is).and_then(|each| each["audience"].as_u64()) {
         Some(number) => Ok(number),
         None => usage(format!("you have no audience {audience:?}; `sottovoce audience list` lists yours")),

@@ -5,7 +5,7 @@ use serde_json::json;
 use sottovoce_device::{Method, Request, Transport};
 use sottovoce_server::federation::AudienceConfig;
 
-fn town(folder: &std::path::Path, audiences: AudienceConfig) -> Town {
+fn town(folder: &std::path::Path, audiences: &AudienceConfig) -> Town {
     let town = Town::open(folder);
     town.create(config(10, audiences));
     town
@@ -15,7 +15,7 @@ fn town(folder: &std::path::Path, audiences: AudienceConfig) -> Town {
 fn measurements_are_refused_when_the_budget_is_spent() {
     let folder = tempfile::tempdir().unwrap();
     let budgets = AudienceConfig { epsilon: 0.5, advertiser_budget: 1.0, budget: 1.3, ..AudienceConfig::default() };
-    let town = town(folder.path(), budgets);
+    let town = town(folder.path(), &budgets);
     let (one, other) = (town.advertiser(None), town.advertiser(None));
     let mut made = 0;
     let refused = loop {
@@ -56,7 +56,7 @@ fn measurements_are_refused_when_the_budget_is_spent() {
 #[test]
 fn wrong_requests_are_told_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
-    let town = town(folder.path(), AudienceConfig { open: 1, ..AudienceConfig::default() });
+    let town = town(folder.path(), &AudienceConfig { open: 1, ..AudienceConfig::default() });
     let advertiser = town.advertiser(Some(5));
     let audience = |key: &str, value: serde_json::Value| {
         let mut body = json!({"name": "n", "categories": ["opera"], "match": "any", "threshold": 0.5, "days": 3});

@@ -10,7 +10,7 @@ fn measurements_resume_and_spend_once() {
     let town = Town::open(folder.path());
     let audiences =
         AudienceConfig { k: 5, epsilon: 6.0, budget: 12.0, advertiser_budget: 12.0, ..AudienceConfig::default() };
-    town.create(config(24, audiences));
+    town.create(config(24, &audiences));
     let mut histories = vec![vec!["skiing", "opera"]; 18];
     histories.resize(24, vec!["chess", "cooking"]);
     let mut fleet = Fleet::new(&town, &histories, &agreed(5, 100.0));

@@ -112,7 +112,7 @@ fn segment_ids_cannot_be_joined_over_rotations() {
         days: 60,
         ..AudienceConfig::default()
     };
-    town.create(config(PEOPLE as u32, audiences));
+    town.create(config(PEOPLE as u32, &audiences));
     let histories = vec![vec!["skiing", "opera"]; PEOPLE];
     let fleet = Fleet::new(&town, &histories, &agreed(50, 100.0));
     fleet.train(&town);
@@ -172,7 +172,7 @@ fn asking_again_gets_the_same_answer() {
     let town = Town::open(folder.path());
     let audiences =
         AudienceConfig { k: 3, epsilon: 5.0, budget: 100.0, advertiser_budget: 100.0, ..AudienceConfig::default() };
-    town.create(config(40, audiences));
+    town.create(config(40, &audiences));
     let fleet = Fleet::new(&town, &vec![vec!["skiing", "opera"]; 40], &agreed(3, 100.0));
     fleet.train(&town);
     let advertiser = town.advertiser(None);

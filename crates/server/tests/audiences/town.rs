@@ -26,15 +26,14 @@ pub(crate) struct Town {
 
 /// A federation that trains for two rounds and serves audiences. Nobody drops out here, so that neighbourhoods are
 /// small.
-#[allow(clippy::needless_pass_by_value, reason = "tests write it in place")]
-pub(crate) fn config(devices: u32, audiences: AudienceConfig) -> FederationConfig {
+pub(crate) fn config(devices: u32, audiences: &AudienceConfig) -> FederationConfig {
     let settings = json!({"text": "none", "code": 4, "cohort": 50.min(devices)});
     FederationConfig {
         settings: serde_json::from_value(settings).unwrap(),
         devices,
         rounds: Some(2),
         check_in_seconds: 0,
-        audiences: Some(AudienceConfig { dropout: 0.0, colluding: 0.0, ..audiences }),
+        audiences: Some(AudienceConfig { dropout: 0.0, colluding: 0.0, ..audiences.clone() }),
         ..FederationConfig::new("lookalike")
     }
 }

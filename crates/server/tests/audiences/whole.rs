@@ -105,7 +105,7 @@ fn advertisers_get_noisy_sizes_and_nobody_learns_who_is_in() {
     tracing::subscriber::set_global_default(writer.with_writer(log.clone()).finish()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let town = Town::open(folder.path());
-    town.create(config(PEOPLE as u32, AudienceConfig::default()));
+    town.create(config(PEOPLE as u32, &AudienceConfig::default()));
     let fleet = Fleet::new(&town, &histories(), &agreed(1000, 4.0));
     fleet.train(&town);
     let ski_shop = town.advertiser(Some(2));

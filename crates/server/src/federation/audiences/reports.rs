@@ -31,8 +31,7 @@ pub(super) fn issuer(secret: &Hash, federation: u64, audience: u64, rotation: u6
     Issuer::new(*hasher.finalize().as_bytes(), Scope { federation: FederationId(federation), round: RoundId(rotation) })
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "callers pass numbers and texts alike")]
-fn wrong(field: &'static str, found: impl ToString, expected: &str) -> AudienceError {
+fn wrong(field: &'static str, found: &dyn ToString, expected: &str) -> AudienceError {
     AudienceError::Invalid(field, found.to_string(), expected.to_owned())
 }
 
@@ -43,7 +42,7 @@ impl Federation {
         if rotation <= current && rotation + 1 >= current {
             return Ok(());
         }
-        Err(wrong("rotation", rotation, &format!("{current}, which is the current one")))
+        Err(wrong("rotation", &rotation, &format!("{current}, which is the current one")))
     }
 
     /// Issues a device its tokens of a rotation, one for each audience that it names; with the same bytes again, the
@@ -61,7 +60,7 @@ impl Federation {
         self.check_rotation(rotation, now)?;
         let (entries, rest) = bytes.as_chunks::<ENTRY>();
         if entries.is_empty() || !rest.is_empty() {
-            return Err(wrong("body", format!("{} bytes", bytes.len()), &format!("entries of {ENTRY} bytes")));
+            return Err(wrong("body", &format!("{} bytes", bytes.len()), &format!("entries of {ENTRY} bytes")));
         }
         let mut requests = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -70,7 +69,7 @@ impl Federation {
             let element =
                 BlindedElement::from_bytes(element).map_err(|error| AudienceError::Token(error.to_string()))?;
             if requests.last().is_some_and(|(before, _)| *before >= audience) {
-                return Err(wrong("body", format!("audience {audience}"), "audiences in ascending order, each once"));
+                return Err(wrong("body", &format!("audience {audience}"), "audiences in ascending order, each once"));
             }
             requests.push((audience, element));
         }
@@ -138,7 +137,7 @@ impl Federation {
     ) -> Result<bool> {
         self.check_report(audience, rotation, token, now)?;
         let segment: [u8; 16] =
-            bytes.try_into().map_err(|_| wrong("body", format!("{} bytes", bytes.len()), "a segment id of 16"))?;
+            bytes.try_into().map_err(|_| wrong("body", &format!("{} bytes", bytes.len()), "a segment id of 16"))?;
         let (key, nullifier) = ((audience, rotation), token.nullifier());
         {
             let mut state = self.state();
@@ -174,7 +173,7 @@ impl Federation {
         let current = config.rotation(now);
         let rotation = rotation.unwrap_or(current.saturating_sub(1));
         if rotation >= current {
-            return Err(wrong("rotation", rotation, &format!("one before {current}, which is under way")));
+            return Err(wrong("rotation", &rotation, &format!("one before {current}, which is under way")));
         }
         let state = self.state();
         let found = state.audiences.segments.get(&(audience, rotation));
