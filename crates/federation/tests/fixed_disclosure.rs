@@ -61,7 +61,7 @@ fn the_shared_model_is_that_of_users_who_have_the_disclosed_items_only() {
                 (tensors(model, &all, "fixed", noise), tensors(model, &less, "fixed", noise));
             let private = (of_all.remove("users"), of_less.remove("users"));
             assert_eq!(of_all, of_less, "{model}, noise {noise}");
-            if model != "fed-vae" {
+            if model != "fed-vae" && private.0.as_ref().is_some_and(|private| !private.is_empty()) {
                 assert_ne!(private.0, private.1, "{model}: private models are trained on all items");
             }
             // Drawn anew each round, all items have an influence.

@@ -71,6 +71,7 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
         "gmf" | "neumf" => &[("epochs", "30"), ("batch", "32"), ("learning_rate", "0.02"), ("regularisation", "0.02")],
         "fcf" => &[("regularisation", "0.5")],
         "fed-vae" => &[("server_learning_rate", "0.01")],
+        "lookalike" => &[("server_learning_rate", "0.03"), ("dropout_share", "0")],
         "mf" => &[("learning_rate", "0.05"), ("negatives", "2")],
         "kgflex" | "kgflex-central" => &[("learning_rate", "0.1")],
         _ => &[],

@@ -97,6 +97,9 @@ fn names_are_unique_and_described() {
 #[test]
 fn settings_have_valid_defaults_and_help() {
     every_model(|model| {
+        let keys: Vec<&str> = model.schema().map(|setting| setting.key).collect();
+        let twice = keys.iter().enumerate().find(|(place, key)| keys[..*place].contains(key));
+        assert_eq!(twice, None, "a setting of the model has the name of another");
         for setting in model.schema() {
             model.settings([(setting.key, setting.default.clone())]).unwrap();
             assert!(!setting.help.is_empty(), "{}", setting.key);
@@ -202,8 +205,10 @@ fn rejects_stored_models_that_do_not_fit() {
             }
             assert!(restore(&longer).is_err(), "{name} is longer");
             let mut infinite = tensors.clone();
-            if let TensorData::F32(values) = &mut infinite[index].data {
-                values[0] = f32::NAN;
+            if let TensorData::F32(values) = &mut infinite[index].data
+                && let Some(first) = values.first_mut()
+            {
+                *first = f32::NAN;
                 assert!(restore(&infinite).is_err(), "{name} is not finite");
             }
         }

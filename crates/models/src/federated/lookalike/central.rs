@@ -114,7 +114,7 @@ impl Recommender for Central {
         let CentralConfig { epochs, batch: size, learning_rate, .. } = self.config;
         let mut arena = network.arena(size).map_err(failed)?;
         let mut order: Vec<u32> =
-            (0..train.users() as u32).filter(|&user| self.people.of(user as usize).len() > 1).collect();
+            (0..train.users() as u32).filter(|&user| !self.people.of(user as usize).is_empty()).collect();
         self.trained = Some((network, parameters));
         let mut batch = Batch::default();
         let mut dlogits = Vec::new();
@@ -145,7 +145,7 @@ impl Recommender for Central {
                 sum += people.len() as f64 * step().map_err(failed)?;
             }
             let loss = Some(sum / order.len().max(1) as f64);
-            Ok(EpochStats { triples: order.len(), loss, finite: true })
+            Ok(EpochStats { triples: model.people.interactions(), loss, finite: true })
         })
     }
 

@@ -32,9 +32,6 @@ pub struct Scratch {
     marks: Vec<RowOrigin>,
 }
 
-/// Interests that a person has at least, so that one can be hidden.
-const FEWEST: usize = 2;
-
 impl Client {
     /// Learns for some epochs; leaves the sum of their gradients in the scratch and returns the first loss.
     fn learn(
@@ -137,7 +134,7 @@ impl ClientModel for Client {
         into: &mut Trained,
     ) -> TrainResult {
         let interests = &*input.visible();
-        if interests.len() < FEWEST {
+        if interests.is_empty() {
             return Ok(TrainStats::default());
         }
         let values = scratch.network.as_ref().map_or(0, |(network, _)| network.layout().len());
@@ -148,7 +145,7 @@ impl ClientModel for Client {
         let loss = loss.map_err(|_| UpdateError::Values(2, input.prepared.len(), values))?;
         self.propose(interests, scratch, into)?;
         into.set_samples(1);
-        Ok(TrainStats { samples: 1, loss })
+        Ok(TrainStats { samples: interests.len() as u64, loss: loss * interests.len() as f64 })
     }
 
     fn is_calibrated(&self) -> bool {

@@ -21,14 +21,14 @@ config! {
         /// How layers are normalised: by running statistics in the shared model, each sample by itself, or not
         pub normalisation: Normalisation = Normalisation::Layer => [device];
         /// Fraction of the last hidden layer that training drops
-        pub dropout: f64 = 0.1, in 0.0..=0.9 => [device];
+        pub dropout_share: f64 = 0.1, in 0.0..=0.9 => [device];
     }
 }
 
 impl NetworkConfig {
     /// The network's shape.
     pub fn shape(&self) -> Shape {
-        let Self { code, text, dim, cell, units, normalisation, dropout } = *self;
+        let Self { code, text, dim, cell, units, normalisation, dropout_share: dropout } = *self;
         Shape { code, text, dim, cell, units, normalisation, dropout }
     }
 }
@@ -43,8 +43,8 @@ config! {
         /// Learning rate of the devices; 1 sends the gradient of a single epoch as it is
         pub learning_rate: f64 = 1.0, in 1e-6..=100.0 => [log device];
         include
-        /// The network.
-        pub network: NetworkConfig = NetworkConfig::default();
+        /// The network; nothing is dropped by default, as devices see each sample once in many rounds.
+        pub network: NetworkConfig = NetworkConfig { dropout_share: 0.0, ..NetworkConfig::default() };
         include
         /// How updates are combined.
         pub aggregation: MeanAggregation = MeanAggregation {

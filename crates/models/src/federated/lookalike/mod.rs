@@ -13,7 +13,8 @@
 //! y = sigmoid(W4 h + b4)                             a probability for each category
 //! loss = mean over categories of the binary cross-entropy between y and all interests
 //! ```
-//! N normalises. A device has one sample, hence no batch: it normalises by running statistics that are part of the
+//! Somebody with a single interest shows nothing, and so teaches how common interests are; look-alike data sets leave
+//! such people out. N normalises. A device has one sample, hence no batch: it normalises by running statistics that are part of the
 //! shared model and says what it saw, or (the default) each sample by itself. Scores are calibrated, so that 0.6 means
 //! what people expect of a probability.
 //!
