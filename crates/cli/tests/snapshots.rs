@@ -20,13 +20,16 @@ fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
+/// Subcommands without a help of this program: `pipeline` hands on to a program of its own.
+const OTHERS: [&str; 2] = ["help", "pipeline"];
+
 /// The names under "Commands:" in a help text.
 fn subcommands(help: &str) -> Vec<&str> {
     let section = help.split("\nCommands:\n").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.is_empty());
     // Longer descriptions continue on lines that are indented further.
     let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| !OTHERS.contains(name)).collect()
 }
 
 fn snapshot_help(command: &[&str]) {
