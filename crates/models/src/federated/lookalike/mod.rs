@@ -14,9 +14,9 @@
 //! loss = mean over categories of the binary cross-entropy between y and all interests
 //! ```
 //! Somebody with a single interest shows nothing, and so teaches how common interests are; look-alike data sets leave
-//! such people out. N normalises. A device has one sample, hence no batch: it normalises by running statistics that are part of the
-//! shared model and says what it saw, or (the default) each sample by itself. Scores are calibrated, so that 0.6 means
-//! what people expect of a probability.
+//! such people out. N normalises. A device has one sample, hence no batch: it normalises by running statistics that are
+//! part of the shared model and says what it saw, or (the default) each sample by itself. Scores are calibrated, so
+//! that 0.6 means what people expect of a probability.
 //!
 //! **What leaves the device**: rows of W1 for the owner's interests that were seen (nothing else of W1 changes), rows
 //! (W4, b4) for all categories, marked by whether the owner is interested, and all other layers whole. An update names
