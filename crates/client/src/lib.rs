@@ -38,7 +38,7 @@
 //!     &DeviceRound {
 //!         terms: &terms,
 //!         shared: &shared,
-//!         history: &[2, 3, 11],
+//!         history: (&[2, 3, 11]).into(),
 //!         figures: &NoFigures,
 //!         policy: &Policy::new(0.5)?,
 //!         randomness: &Seeds::Own.in_round(&secret, &secret, "fpl", terms.round),
