@@ -71,7 +71,8 @@ impl Batch {
             self.targets.extend_from_slice(&history);
             self.starts.push(self.seen.len());
             self.target_starts.push(self.targets.len());
-            network.shape().read_pages(history.pages, Some(hidden), &mut self.pages[place * width..][..width]);
+            let pages = network.shape().some_pages(history.pages, rng);
+            network.shape().read_pages(pages, Some(hidden), &mut self.pages[place * width..][..width]);
         }
     }
 }

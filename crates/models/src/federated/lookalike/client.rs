@@ -59,6 +59,7 @@ impl Client {
             let hidden = interests[rng.index(interests.len())];
             input.clear();
             input.extend(interests.iter().copied().filter(|&interest| interest != hidden));
+            let pages = network.shape().some_pages(pages, rng);
             network.shape().read_pages(pages, Some(hidden), vectors);
             let seen = SparseRows::one(input, None, network.categories())?;
             let targets = SparseRows::one(interests, None, network.categories())?;

@@ -22,14 +22,16 @@ config! {
         pub normalisation: Normalisation = Normalisation::Layer => [device];
         /// Fraction of the last hidden layer that training drops
         pub dropout_share: f64 = 0.1, in 0.0..=0.9 => [device];
+        /// Fraction of training steps that read no pages, so that people without pages are not another kind of people
+        pub page_dropout: f64 = 0.0, in 0.0..=0.9 => [device];
     }
 }
 
 impl NetworkConfig {
     /// The network's shape.
     pub fn shape(&self) -> Shape {
-        let Self { code, text, dim, cell, units, normalisation, dropout_share: dropout } = *self;
-        Shape { code, text, dim, cell, units, normalisation, dropout }
+        let Self { code, text, dim, cell, units, normalisation, dropout_share: dropout, page_dropout } = *self;
+        Shape { code, text, dim, cell, units, normalisation, dropout, page_dropout }
     }
 }
 

@@ -71,6 +71,8 @@ pub struct Shape {
     pub normalisation: Normalisation,
     /// Fraction of the last hidden layer that training drops.
     pub dropout: f64,
+    /// Probability that training reads none of a person's pages.
+    pub page_dropout: f64,
 }
 
 impl Shape {
@@ -82,6 +84,11 @@ impl Shape {
     /// Length of the vectors of pages that are read; 0 if none are.
     pub fn page_values(&self) -> usize {
         if self.text == Text::Nothing { 0 } else { self.dim }
+    }
+
+    /// The pages that a training step reads: sometimes none.
+    pub fn some_pages<'a>(&self, pages: Pages<'a>, rng: &mut Rng) -> Pages<'a> {
+        if self.page_dropout > 0.0 && rng.chance(self.page_dropout) { Pages::default() } else { pages }
     }
 
     /// Writes the vectors of the last pages that are not about a category, oldest first, after zeros where there are

@@ -5,7 +5,7 @@ use sottovoce_neural::{Arithmetic, SparseRows, Statistics};
 use sottovoce_protocol::Trained;
 
 fn shape(text: Text, cell: Cell, normalisation: Normalisation) -> Shape {
-    Shape { code: 3, text, dim: 4, cell, units: 2, normalisation, dropout: 0.0 }
+    Shape { code: 3, text, dim: 4, cell, units: 2, normalisation, dropout: 0.0, page_dropout: 0.0 }
 }
 
 const CATEGORIES: usize = 6;
