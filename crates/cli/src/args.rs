@@ -17,7 +17,7 @@ pub(crate) use data::{
 };
 pub(crate) use device::Device;
 #[cfg(feature = "serve")]
-pub(crate) use device::{Audiences, ChangePolicy, Enrol, JoinAudiences, Location, RunDevice};
+pub(crate) use device::{Audiences, ChangePolicy, ClickLog, Enrol, JoinAudiences, Location, RunDevice};
 pub(crate) use experiment::{Bench, Demo, Models, Run};
 #[cfg(feature = "serve")]
 pub(crate) use service::{Create, FederationArgs, ServerArgs};

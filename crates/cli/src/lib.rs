@@ -10,6 +10,7 @@ mod measure;
 mod metrics_table;
 mod model_dir;
 mod output;
+mod people;
 mod prepared;
 mod progress;
 

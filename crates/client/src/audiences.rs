@@ -24,11 +24,11 @@ const MOST_DROPOUT: f64 = 0.5;
 pub fn category_scores(
     model: &LoadedModel,
     shared: &Parameters,
-    history: &[u32],
+    history: History<'_>,
     leaves_out: impl Fn(u32) -> bool,
 ) -> Result<Vec<f32>, ClientError> {
     let mut scores = vec![0.0; model.items(shared)];
-    model.score(shared, &vec![0.0; model.private_values()], History::from(history), &mut scores)?;
+    model.score(shared, &vec![0.0; model.private_values()], history, &mut scores)?;
     history.iter().for_each(|&category| scores[category as usize] = 1.0);
     for (category, score) in (0..).zip(&mut scores) {
         if leaves_out(category) || !score.is_finite() {

@@ -109,6 +109,11 @@ impl LoadedModel {
         self.client.private_values()
     }
 
+    /// Length of the vectors of titles that the model reads; `None` if it reads none.
+    pub fn title_dim(&self) -> Option<usize> {
+        self.client.title_dim()
+    }
+
     /// Names and shapes of the shared model's tables, for a catalog of this size.
     ///
     /// # Errors

@@ -15,6 +15,10 @@ pub struct Bounds {
     pub model_bytes: u64,
     /// Bytes of the catalog's text.
     pub catalog_bytes: u64,
+    /// Pages read last.
+    pub pages: usize,
+    /// Bytes of their titles.
+    pub title_bytes: usize,
     /// Identities of a roster, 32 bytes each.
     pub roster: usize,
 }
@@ -26,6 +30,8 @@ impl Default for Bounds {
             interactions: 100_000,
             model_bytes: 64 << 20,
             catalog_bytes: 32 << 20,
+            pages: 10_000,
+            title_bytes: 4 << 20,
             roster: 100_000,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::bounds::ID_BYTES;
 use sottovoce_core::{CATALOG_HEADER, Facts, FactsError};
+use sottovoce_text::HashedNgrams;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub enum CatalogError {
     /// Its facts about items cannot be read.
     #[error("the catalog's facts, {0}")]
     Facts(#[from] FactsError),
+    /// Its encoder of titles cannot be read.
+    #[error("the catalog's {0}")]
+    Encoder(String),
     /// Two items have the same id.
     #[error("the catalog has item {0:?} twice")]
     Twice(String),
@@ -52,6 +56,8 @@ pub struct Items {
     text: String,
     /// Facts about the items, if there are any.
     facts: Option<Arc<Facts>>,
+    /// The encoder of titles, if the catalog has one.
+    encoder: Option<Arc<HashedNgrams>>,
     /// Offset of each item's line.
     starts: Vec<u32>,
     /// Rows by ascending id.
@@ -69,6 +75,10 @@ impl Items {
             return Err(CatalogError::TooLarge { found: bytes.len() as u64, most });
         }
         let mut text = String::from_utf8(bytes).map_err(|_| CatalogError::Text)?;
+        let (encoder, rest) =
+            HashedNgrams::of_catalog(&text).map_err(|error| CatalogError::Encoder(error.to_string()))?;
+        let (encoder, end) = (encoder.map(Arc::new), rest.len());
+        text.truncate(end);
         let mut facts = None;
         if let Some((known, about_items)) = Facts::of_catalog(&text)? {
             text = without_facts(about_items);
@@ -78,7 +88,7 @@ impl Items {
         if header.split('\t').ne(HEADER) {
             return Err(CatalogError::Header(header.chars().take(80).collect()));
         }
-        let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text, facts };
+        let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text, facts, encoder };
         items.starts = items.line_starts()?;
         let mut by_id: Vec<u32> = (0..items.starts.len() as u32).collect();
         by_id.sort_unstable_by(|&a, &b| items.id(a as usize).cmp(items.id(b as usize)));
@@ -108,19 +118,32 @@ impl Items {
 
     /// The text it was read from, or one that reads the same.
     pub fn text(&self) -> Cow<'_, str> {
-        let Some(facts) = &self.facts else { return Cow::Borrowed(&self.text) };
-        let mut text = format!("{CATALOG_HEADER}\n");
-        for row in 0..self.len() {
-            let [id, title, categories] = [0, 1, 2].map(|column| self.field(row, column));
-            let _ = writeln!(text, "{id}\t{title}\t{categories}\t{}", facts.item_text(row));
+        let text = match &self.facts {
+            None => Cow::Borrowed(self.text.as_str()),
+            Some(facts) => {
+                let mut text = format!("{CATALOG_HEADER}\n");
+                for row in 0..self.len() {
+                    let [id, title, categories] = [0, 1, 2].map(|column| self.field(row, column));
+                    let _ = writeln!(text, "{id}\t{title}\t{categories}\t{}", facts.item_text(row));
+                }
+                text.push_str(&facts.features_text());
+                Cow::Owned(text)
+            }
+        };
+        match &self.encoder {
+            None => text,
+            Some(encoder) => Cow::Owned(text.into_owned() + &encoder.catalog_text()),
         }
-        text.push_str(&facts.features_text());
-        Cow::Owned(text)
     }
 
     /// Facts about the items, for models that need them.
     pub fn facts(&self) -> Option<&Arc<Facts>> {
         self.facts.as_ref()
+    }
+
+    /// The encoder of titles, for models that read them.
+    pub fn encoder(&self) -> Option<&HashedNgrams> {
+        self.encoder.as_deref()
     }
 
     /// Number of items.
@@ -133,10 +156,11 @@ impl Items {
         self.starts.is_empty()
     }
 
-    /// Bytes on the heap, those of the facts included.
+    /// Bytes on the heap, those of facts and encoder included.
     pub fn heap_bytes(&self) -> usize {
         let facts = self.facts.as_ref().map_or(0, |facts| facts.heap_bytes());
-        self.text.capacity() + 4 * (self.starts.capacity() + self.by_id.capacity()) + facts
+        let encoder = self.encoder.as_ref().map_or(0, |encoder| encoder.config().buckets);
+        self.text.capacity() + 4 * (self.starts.capacity() + self.by_id.capacity()) + facts + encoder
     }
 
     fn field(&self, row: usize, column: usize) -> &str {
@@ -211,6 +235,18 @@ mod tests {
         assert_eq!(Items::parse(items.text().as_bytes().to_vec()).unwrap(), items);
         let wrong = error(&text.replace("0 1", "0 7"));
         assert!(wrong.starts_with("the catalog's facts, line 2: "), "{wrong}");
+    }
+
+    #[test]
+    fn an_encoder_is_read_and_written_back() {
+        let encoder = HashedNgrams::fit(Default::default(), ["Skis tested", "Skis compared"]).unwrap();
+        for about in ["item\ttitle\tcategories\n7\tSkiing\t\n", "item\ttitle\tcategories\tfacts\n7\tSkiing\t\t0\n\nhops\twords\n1\tsnow\n"] {
+            let text = format!("{about}{}", encoder.catalog_text());
+            let items = Items::parse(text.clone().into_bytes()).unwrap();
+            assert_eq!((items.len(), items.encoder(), items.text().as_ref()), (1, Some(&encoder), text.as_str()));
+        }
+        let wrong = error("item\ttitle\tcategories\n7\n\nencoder\tnothing\n");
+        assert!(wrong.starts_with("the catalog's encoder: not Base64"), "{wrong}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::audiences::AudienceState;
 use crate::bounds::Bounds;
 use crate::history::History;
+use crate::reading::{self, ReadPage};
 use crate::upload_credential::UploadCredential;
 use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_client::{InRound, Sealing, Secret, Seeds};
@@ -22,7 +23,8 @@ use std::sync::Arc;
 /// - 5: fixed disclosure and its private model
 /// - 6: the secret that decides which items are disclosed
 /// - 7: audiences
-const VERSION: u8 = 7;
+/// - 8: pages read last
+const VERSION: u8 = 8;
 
 /// A device's membership in its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub(crate) struct State {
     pub(crate) hidden: BTreeSet<String>,
     pub(crate) ledger: Ledger,
     pub(crate) history: Arc<History>,
+    /// Pages that the owner read last, oldest first.
+    pub(crate) pages: Arc<Vec<ReadPage>>,
     pub(crate) private: Option<PrivateModel>,
     /// Private model trained only on the disclosed items.
     pub(crate) disclosed: Option<PrivateModel>,
@@ -137,6 +141,7 @@ impl State {
         out.0.extend_from_slice(self.disclosure_secret.bytes());
         write_audience_policy(&self.policy.audiences, &mut out);
         self.audiences.write(&mut out);
+        reading::write(&self.pages, &mut out);
         out.0
     }
 
@@ -168,6 +173,7 @@ impl State {
             hidden: names(from, "hidden items")?,
             ledger: read_ledger(from.block("ledger")?, bounds)?,
             history: Arc::new(History::read(from)?),
+            pages: Arc::default(),
             private: from.optional("private model", read_private)?,
             disclosed: None,
             last_round: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
@@ -210,6 +216,9 @@ impl State {
         if version >= 7 {
             state.policy.audiences = read_audience_policy(from)?;
             state.audiences = AudienceState::read(from)?;
+        }
+        if version >= 8 {
+            state.pages = Arc::new(reading::read(from)?);
         }
         from.end("end")?;
         Ok(state)
@@ -399,6 +408,7 @@ mod tests {
             hidden: ["x".to_owned()].into(),
             ledger: new_ledger(&Bounds::default()),
             history: Arc::new(History::from_ids(["a", "b"])),
+            pages: Arc::new(vec![ReadPage { title: "A title".to_owned(), categories: vec!["a".to_owned()] }]),
             private: Some(PrivateModel { model: model.clone(), values: vec![0.1, -2.5e-30] }),
             disclosed: Some(PrivateModel { model, values: vec![0.5] }),
             last_round: Some(RoundId(9)),
@@ -430,12 +440,16 @@ mod tests {
             disclosed: None,
             disclosure_secret: Secret::new([7; 32]),
             audiences: AudienceState::default(),
+            pages: Arc::default(),
             ..state()
         };
         state.policy.refused_layers.clear();
         state.policy.disclosure = DisclosureMode::PerRound;
         state.policy.audiences = AudiencePolicy::default();
         let mut older = state.encode();
+        assert_eq!(older.split_off(older.len() - 8), [0; 8]);
+        older[0] = 7;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         let mut about_audiences = Writer::default();
         write_audience_policy(&state.policy.audiences, &mut about_audiences);
         state.audiences.write(&mut about_audiences);
@@ -471,8 +485,8 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[8], &state().encode()[1..]].concat();
-        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 8, this build reads 7");
+        let newer = [&[9], &state().encode()[1..]].concat();
+        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 9, this build reads 8");
     }
 
     proptest! {

@@ -1,16 +1,16 @@
 //! Trains and evaluates models that complete people's interests.
 
 use crate::monitor::Monitor;
-use crate::outcome::CurvePoint;
+use crate::outcome::{CurvePoint, Suggestions};
 use crate::people::{HiddenPart, Part, People, PeopleError, joined};
 use crate::training::Context;
 use serde::Serialize;
-use sottovoce_core::{Histories, PageTable, Rng};
+use sottovoce_core::{Histories, PageTable, RecentPages, Rng};
 use sottovoce_evaluate::{
     EvaluateError, Evaluation, EvaluationInput, HiddenInterestMetrics, HiddenInterests, Protocol,
 };
 use sottovoce_federation::registry;
-use sottovoce_models::federated::lookalike::{Continual, NetworkConfig, REPLAY_SHARE, Text, replayed};
+use sottovoce_models::federated::lookalike::{Continual, NetworkConfig, PAGES, REPLAY_SHARE, Text, replayed};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Choice, Config, Settings};
 use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary, Tensor};
@@ -18,6 +18,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use thiserror::Error;
+
+/// Interests for which suggestions are shown, and how many.
+const EXAMPLES: usize = 3;
+const SUGGESTED: usize = 6;
 
 /// What is trained on whom.
 pub struct LookalikePlan<'a> {
@@ -60,6 +64,9 @@ pub struct LookalikeMetrics {
     /// By tier of the hidden interest in the taxonomy.
     #[serde(skip)]
     pub by_tier: BTreeMap<u32, HiddenInterestMetrics>,
+    /// Precision at thresholds chosen to give recalls of 0.05, 0.1 and so on; empty if scores are no probabilities.
+    #[serde(skip)]
+    pub precision_at_recall: Vec<(f64, f64)>,
 }
 
 /// Why nothing was learnt.
@@ -162,13 +169,36 @@ fn with_old(
             let mut rng = Rng::new(seed).stream("replay", 0);
             let pairs = replayed(count, train.catalog_size(), score, &mut rng);
             let table: Arc<PageTable> = train.pages().map(|pages| Arc::clone(pages.table())).unwrap_or_default();
-            let pages = sottovoce_core::RecentPages::from_lists(table, &vec![Vec::new(); pairs.len()]);
+            let pages = RecentPages::from_lists(Arc::clone(&table), &pages_about(&pairs, &table, &mut rng));
             Histories::from_lists(&pairs, train.catalog_size())
                 .and_then(|made_up| made_up.with_pages(Arc::new(pages?)))
                 .and_then(|made_up| joined(&made_up, count, &train))
         }
     };
     Ok(joined.map_err(PeopleError::from)?)
+}
+
+/// Pages that made-up people read: for each of their interests some pages about it, drawn at random. Whoever publishes
+/// the pages knows their titles; nobody's reading is needed.
+fn pages_about(people: &[[u32; 2]], table: &PageTable, rng: &mut Rng) -> Vec<Vec<u32>> {
+    let mut about: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for page in 0..table.len() as u32 {
+        table.categories(page).iter().for_each(|&category| about.entry(category).or_default().push(page));
+    }
+    let mut draw = |interests: &[u32; 2]| {
+        let mut pages: Vec<u32> = Vec::new();
+        for pool in interests.iter().filter_map(|interest| about.get(interest)) {
+            for _ in 0..PAGES {
+                let page = pool[rng.index(pool.len())];
+                if !pages.contains(&page) {
+                    pages.push(page);
+                }
+            }
+        }
+        rng.shuffle(&mut pages);
+        pages
+    };
+    people.iter().map(|interests| draw(interests)).collect()
 }
 
 type Fitted = (Box<dyn Recommender>, Summary, Vec<CurvePoint>);
@@ -211,7 +241,9 @@ impl TrainedLookalike {
         }
         let calibrated = self.recommender.is_calibrated();
         let by_tier = by_tier.into_iter().map(|(tier, people)| (tier, people.finish(calibrated))).collect();
-        LookalikeMetrics { all: all.finish(calibrated), by_tier }
+        let recalls = (1..20).map(|step| f64::from(step) / 20.0).filter(|_| calibrated);
+        let precision_at_recall = recalls.filter_map(|recall| Some((recall, all.precision_at_recall(recall)?)));
+        LookalikeMetrics { precision_at_recall: precision_at_recall.collect(), all: all.finish(calibrated), by_tier }
     }
 
     /// The metrics of recommenders, with the hidden interest as the one item of the test part.
@@ -224,6 +256,16 @@ impl TrainedLookalike {
         sottovoce_evaluate::evaluate(&question, protocol, |user: usize, into: &mut [f32]| {
             self.recommender.score_newcomer(shown.history(user), into);
         })
+    }
+
+    /// The same in words, for a report.
+    pub fn suggestions(&self, people: &People) -> Vec<Suggestions> {
+        let name = |row: u32| people.catalog.title(row as usize).unwrap_or_default().to_owned();
+        let examples = self.examples(EXAMPLES, SUGGESTED).into_iter().map(|(interest, best)| Suggestions {
+            interest: name(interest),
+            suggested: best.into_iter().map(|(row, score)| (name(row), score)).collect(),
+        });
+        examples.collect()
     }
 
     /// What somebody with a single interest would be suggested, for the most common interests: rows and scores.

@@ -31,6 +31,9 @@ pub struct Summary {
     /// The most informative item features, in histories and in recommendations, where items have features.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cloud: Vec<FeatureWeight>,
+    /// What people with one interest are suggested, for models of interests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Suggestions>,
     /// Evaluations during training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<CurvePoint>,
@@ -39,6 +42,15 @@ pub struct Summary {
     pub accuracy_curve: Option<AccuracyCurve>,
     /// Time and memory.
     pub cost: Cost,
+}
+
+/// What somebody with a single interest is suggested.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Suggestions {
+    /// The interest.
+    pub interest: String,
+    /// Categories and scores, best first.
+    pub suggested: Vec<(String, f32)>,
 }
 
 /// The model after some epochs.

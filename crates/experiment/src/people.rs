@@ -8,9 +8,6 @@ use sottovoce_text::{Corpus, Encoder, HashedNgrams, NgramConfig, TextError, Word
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Pages of a person that are kept: more than a model reads, because those of the hidden interest are left out.
-const RECENT: usize = 20;
-
 /// Shares of the people in training and validation; the others are the test part.
 const TRAIN: f64 = 0.5;
 const VALIDATION: f64 = 0.3;
@@ -115,7 +112,10 @@ impl People {
             rows
         };
         let interests: Vec<Vec<u32>> = (0..scored.people()).map(rows).collect();
-        let (recent, page_rows) = pages(&clicks, &row_of);
+        let page_categories = clicks.page_categories();
+        let recent = clicks.recent_pages(&page_categories);
+        let rows = |categories: &Vec<u32>| categories.iter().filter_map(|&category| row_of[category as usize]).collect();
+        let page_rows = page_categories.iter().map(rows).collect();
         let mut people = Self {
             name: name.to_owned(),
             report: clicks.report().clone(),
@@ -194,6 +194,31 @@ impl People {
         self.taxonomy.categories()[self.categories[row as usize] as usize].tier
     }
 
+    /// The people of a part, by their number in the log.
+    pub fn numbers(&self, part: Part) -> &[u32] {
+        &self.parts[part as usize]
+    }
+
+    /// A person's interests, as rows of the catalog.
+    pub fn interests(&self, person: u32) -> &[u32] {
+        &self.interests[person as usize]
+    }
+
+    /// Titles of the pages that a person read last, oldest first, with the rows of their categories.
+    pub fn recent(&self, person: u32) -> impl Iterator<Item = (&str, &[u32])> {
+        let of = |&page: &u32| (self.clicks.title(page), &self.page_rows[page as usize][..]);
+        self.recent[person as usize].iter().map(of)
+    }
+
+    /// The encoder of titles that fits the log's pages.
+    ///
+    /// # Errors
+    /// If the length of vectors is out of range.
+    pub fn title_encoder(&self, dim: usize) -> Result<HashedNgrams, PeopleError> {
+        let titles = (0..self.clicks.pages().len() as u32).map(|page| self.clicks.title(page));
+        HashedNgrams::fit(NgramConfig { dim, ..NgramConfig::default() }, titles).map_err(failed("titles"))
+    }
+
     /// Vectors of all pages that people read, as the setting says.
     ///
     /// # Errors
@@ -204,11 +229,7 @@ impl People {
         let mut vector = vec![0.0; table.dim()];
         let (titles, entities) = match text {
             Text::Nothing => (None, None),
-            Text::Titles => {
-                let titles = (0..count).map(|page| self.clicks.title(page));
-                let encoder = HashedNgrams::fit(NgramConfig { dim, ..NgramConfig::default() }, titles);
-                (Some(encoder.map_err(failed("titles"))?), None)
-            }
+            Text::Titles => (Some(self.title_encoder(dim)?), None),
             Text::Entities => {
                 let mut corpus = Corpus::new();
                 (0..count).for_each(|page| corpus.push(self.clicks.entities(page)));
@@ -308,31 +329,4 @@ pub fn joined(one: &Histories, most: usize, other: &Histories) -> Result<Histori
 
 fn failed(what: &'static str) -> impl Fn(TextError) -> PeopleError {
     move |error| PeopleError::Text(what, error.to_string())
-}
-
-/// By person the last pages, oldest first and each once; by page the rows of its categories.
-fn pages(clicks: &Clicks, row_of: &[Option<u32>]) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
-    let mut visits: Vec<Vec<(i64, u32)>> = vec![Vec::new(); clicks.people().len()];
-    let mut rows: Vec<Vec<u32>> = vec![Vec::new(); clicks.pages().len()];
-    for click in clicks.iter() {
-        visits[click.person as usize].push((click.time, click.page));
-        for row in click.categories.iter().filter_map(|&category| row_of[category as usize]) {
-            let rows = &mut rows[click.page as usize];
-            if !rows.contains(&row) {
-                rows.push(row);
-            }
-        }
-    }
-    let last = |mut visits: Vec<(i64, u32)>| {
-        visits.sort_unstable();
-        let mut pages: Vec<u32> = Vec::new();
-        for (_, page) in visits.into_iter().rev() {
-            if pages.len() < RECENT && !pages.contains(&page) {
-                pages.push(page);
-            }
-        }
-        pages.reverse();
-        pages
-    };
-    (visits.into_iter().map(last).collect(), rows)
 }

@@ -64,7 +64,7 @@ impl Recommenders {
     /// The people of a data set of clicks; `None` for other data sets.
     fn clicks(&self, data: &DataSet) -> Result<Option<Arc<ClickSets>>, TrialError> {
         let DataSet::Interactions(set) = data else { return Ok(None) };
-        if !ClickSource::is_synthetic(&set.source) {
+        if !ClickSource::is_named(&set.source) {
             return Ok(None);
         }
         let read = |name: &str| {
@@ -111,6 +111,7 @@ impl Recommenders {
             ("hit@4", Some(found.hit_at_4)),
             ("precision@0.6", found.precision),
             ("recall@0.6", found.recall),
+            ("average_precision", found.average_precision),
             ("taxonomy_distance", Some(found.taxonomy_distance)),
         ];
         figures.extend(found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
@@ -124,8 +125,9 @@ impl Recommenders {
         let updates = trained.summary.updates_by_item.clone();
         let values = Values::of(&evaluation, main_cutoff, updates);
         let (epochs, triples) = (trained.summary.epochs, trained.summary.triples);
+        let suggestions = if trial.is_final() { trained.suggestions(people) } else { Vec::new() };
         let (metrics, curve) = (evaluation.at, trained.curve);
-        let summary = Summary { metrics, epochs, triples, figures, curve, cost, ..Summary::default() };
+        let summary = Summary { metrics, epochs, triples, figures, suggestions, curve, cost, ..Summary::default() };
         Ok(Outcome { summary, values })
     }
 
@@ -301,6 +303,7 @@ impl Trials for Recommenders {
             triples: trained.summary.triples,
             figures,
             cloud: retained.cloud,
+            suggestions: Vec::new(),
             curve: trained.curve,
             accuracy_curve: None,
             cost,

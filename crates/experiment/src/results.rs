@@ -5,7 +5,7 @@ use crate::engine::{self, RowProgress, RunError};
 use crate::feature_retention::FeatureWeight;
 use crate::file::{About, DataSet, Experiment};
 use crate::journal::{Journal, Recorded};
-use crate::outcome::{Cost, CurvePoint, DataCard, Summary, Values};
+use crate::outcome::{Cost, CurvePoint, DataCard, Suggestions, Summary, Values};
 use crate::plan::Trial;
 use serde::Serialize;
 use sottovoce_evaluate::Metric;
@@ -70,6 +70,9 @@ pub struct Row {
     /// The most informative item features, in histories and in recommendations, with the first seed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cloud: Vec<FeatureWeight>,
+    /// What people with one interest are suggested, of the first seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Suggestions>,
     /// One a seed.
     pub finals: Vec<Final>,
     /// The candidates on the validation part, in order.
@@ -202,6 +205,7 @@ impl Row {
             bias_disparity: bias_disparity(&done, row.plan.protocol.cutoffs[0]),
             figures: figures(&done),
             cloud: done.first().map(|summary| summary.cloud.clone()).unwrap_or_default(),
+            suggestions: done.first().map(|summary| summary.suggestions.clone()).unwrap_or_default(),
             finals: recorded
                 .iter()
                 .map(|(trial, recorded)| Final { seed: trial.seed, run: TrialRun::of(recorded) })

@@ -118,6 +118,16 @@ impl HashedNgrams {
         &self.config
     }
 
+    /// The same encoder with vectors of another length: document frequencies do not depend on it.
+    ///
+    /// # Errors
+    /// If the length is out of range.
+    pub fn with_dim(&self, dim: usize) -> Result<Self> {
+        let config = NgramConfig { dim, ..self.config };
+        config.check()?;
+        Ok(Self { config, ..self.clone() })
+    }
+
     /// Titles of the corpus whose document frequencies the encoder knows; 0 if it has seen none.
     pub fn documents(&self) -> u32 {
         self.documents
@@ -339,5 +349,6 @@ impl HashedNgrams {
     }
 }
 
+mod catalog;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("models", &["core", "protocol", "neural", "text", "privacy"]),
     ("client", &["core", "protocol", "neural", "text", "privacy", "models"]),
     ("federation", &["core", "protocol", "privacy", "models", "client", "evaluate"]),
-    ("device", &["core", "protocol", "privacy", "models", "client"]),
+    ("device", &["core", "protocol", "text", "privacy", "models", "client"]),
     ("audit", &["core", "protocol", "privacy", "models", "client", "evaluate", "federation"]),
     (
         "experiment",
@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "audit",
         ],
     ),
-    ("server", &["core", "protocol", "privacy", "models", "client", "federation"]),
+    ("server", &["core", "protocol", "text", "privacy", "models", "client", "federation"]),
     (TESTING, &["core", "data", "protocol", "neural", "privacy"]),
     (
         "cli",

@@ -31,18 +31,26 @@ pub(crate) enum Device {
         after_help = "Example:\n  sottovoce device enrol --server https://films.example:8443 --federation films \
         --token-file token --history my-films.tsv\n\n\
         The history is delimited text: item id and, optionally, time in seconds since 1970. It is stored locally and \
-        never sent."
+        never sent.\n\nFor look-alike modelling give your own click log instead (--clicks): your device computes interests \
+        from it."
     )]
     Enrol(Enrol),
     /// Take part in rounds until stopped; it can be stopped at any moment
     #[command(after_help = "Examples:\n  sottovoce device run\n  sottovoce device run --once --json")]
     Run(RunDevice),
-    /// Add to the history
-    #[command(after_help = "Example:\n  sottovoce device import watched-this-week.csv")]
+    /// Add to the history, or replace it by what your clicks say
+    #[command(
+        after_help = "Examples:\n  sottovoce device import watched-this-week.csv\n  \
+        sottovoce device import --clicks clicks.tsv --taxonomy 'Content Taxonomy 3.1.tsv'\n\n\
+        From a click log the device computes your interests, which replace the history, and remembers the pages that you \
+        read last, for models that read titles. Neither leaves the device."
+    )]
     Import {
         /// Delimited text: item and, optionally, timestamp
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
+        #[arg(value_name = "FILE", required_unless_present = "clicks", conflicts_with = "clicks")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        clicks: ClickLog,
         #[command(flatten)]
         location: Location,
     },
@@ -145,8 +153,10 @@ pub(crate) struct Enrol {
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     pub(crate) token_file: Option<PathBuf>,
     /// Your history: item and, optionally, timestamp
-    #[arg(long, value_name = "FILE")]
-    pub(crate) history: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "clicks", conflicts_with = "clicks")]
+    pub(crate) history: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) clicks: ClickLog,
     /// Certificate authority to trust for this server instead of the web's, in PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
@@ -164,6 +174,21 @@ pub(crate) struct Enrol {
     pub(crate) disclosure: DisclosureMode,
     #[command(flatten)]
     pub(crate) location: Location,
+}
+
+/// The owner's click log.
+#[derive(Debug, Args)]
+pub(crate) struct ClickLog {
+    /// Your own click log: time, page, categories and, optionally, title and seconds; TSV, CSV, JSON lines or Parquet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) clicks: Option<PathBuf>,
+    /// Taxonomy of the log's categories, whose sensitive branches are left out [default: the federation's catalog; pages
+    /// with a category that it does not have are left out]
+    #[arg(long, value_name = "FILE", requires = "clicks")]
+    pub(crate) taxonomy: Option<PathBuf>,
+    /// Moment of your interests, as a date or in seconds since 1970 [default: your last click]
+    #[arg(long, value_name = "TIME", requires = "clicks")]
+    pub(crate) at: Option<String>,
 }
 
 /// `device audiences`.

@@ -188,9 +188,15 @@ pub(crate) struct Create {
     /// Catalog: a file with the header `item<TAB>title<TAB>categories`, or with facts (docs/knowledge-graphs.md)
     #[arg(long, value_name = "FILE", required_unless_present = "catalog_of", conflicts_with = "catalog_of")]
     pub(crate) catalog: Option<PathBuf>,
-    /// Catalog of a data set
+    /// Catalog of a data set; of a click log its categories, with the encoder of its titles
     #[arg(long, value_name = "DATA")]
     pub(crate) catalog_of: Option<String>,
+    /// The data set is a click log, with categories of this taxonomy (`own`: its own)
+    #[arg(long, value_name = "FILE", requires = "catalog_of")]
+    pub(crate) taxonomy: Option<String>,
+    /// Titles of your pages, one a line: fits the encoder by which devices read titles [default: all words weigh alike]
+    #[arg(long, value_name = "FILE", conflicts_with = "catalog_of")]
+    pub(crate) titles: Option<PathBuf>,
     /// Number of rounds [default: as many as the model's epochs take]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u64>,
@@ -270,9 +276,13 @@ pub(crate) struct Fleet {
     /// Key of `federation key` for encrypted updates
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
-    /// Histories of the devices: a file, a folder, a bare name, or synth:town[:users=N]
+    /// Histories of the devices: a file, a folder, a bare name, synth:town[:users=N], or clicks such as
+    /// synth:clicks[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
+    /// DATA is a click log, with categories of this taxonomy (`own`: its own)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) taxonomy: Option<String>,
     /// Fraction of a user's items used to compute uploads
     #[arg(long, value_name = "PI", default_value_t = 1.0)]
     pub(crate) pi: f64,

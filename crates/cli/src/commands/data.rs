@@ -3,6 +3,8 @@
 mod histories;
 mod images;
 mod interests;
+#[cfg(feature = "serve")]
+pub(crate) use interests::dropped;
 
 use crate::args::{CleaningArgs, Common, Data, FileKind, Loading, Source, SplitArgs};
 use crate::folder;

@@ -1,6 +1,7 @@
 //! `device`: the commands of a device's owner.
 
 mod audiences;
+pub(crate) mod clicks;
 mod enrol;
 mod identity;
 mod ledger;
@@ -9,12 +10,13 @@ mod policy;
 mod run;
 mod status;
 
-use crate::args::{Common, Device as Args};
+use crate::args::{ClickLog, Common, Device as Args};
+use crate::commands::data::dropped;
 use crate::folder;
 use crate::output::{self, Usage, grouped};
 use anyhow::{Context, Result};
 use serde_json::json;
-use sottovoce_device::{Device, DeviceError, ImportSummary, read_history};
+use sottovoce_device::{ClickImport, Device, DeviceError, ImportSummary, read_history};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -24,7 +26,13 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
     match args {
         Args::Enrol(args) => enrol::run(args, common),
         Args::Run(args) => run::run(args, common),
-        Args::Import { file, location } => import(&mut location::open(location)?, file, common),
+        Args::Import { clicks, location, .. } if clicks.clicks.is_some() => {
+            import_clicks(&mut location::open(location)?, clicks, common)
+        }
+        Args::Import { file, location, .. } => match file {
+            Some(file) => import(&mut location::open(location)?, file, common),
+            None => Ok(()),
+        },
         Args::Recommend { k, explain, location } => recommend(&location::open(location)?, *k, *explain, common),
         Args::Policy(args) => policy::run(args, common),
         Args::Identity { roster, no_roster, location } => {
@@ -62,6 +70,36 @@ fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
         for (count, what) in items.into_iter().filter(|(count, _)| *count > 0) {
             let _ = writeln!(text, "{} with {what}", grouped(count));
         }
+        text
+    })
+}
+
+fn import_clicks(device: &mut Device, args: &ClickLog, common: &Common) -> Result<()> {
+    let (Some(file), Some(items)) = (&args.clicks, device.items().cloned()) else {
+        return Err(DeviceError::NoCatalog.into());
+    };
+    let (reading, report) = clicks::read(file, args, &items)?;
+    let imported = device.import_clicks(reading)?;
+    let ClickImport { interests, unknown, pages, replaced } = imported;
+    let document = json!({
+        "clicks": report, "interests": interests, "unknown": unknown, "pages": pages, "replaced": replaced,
+    });
+    output::answer(common, &document, || {
+        let mut text = format!(
+            "{} interests from {} of {} clicks; they replace {} interactions of the history\n",
+            grouped(interests),
+            grouped(report.used),
+            grouped(report.read),
+            grouped(replaced)
+        );
+        for (why, count) in dropped(&report) {
+            let _ = writeln!(text, "{} clicks {why} left out", grouped(count));
+        }
+        if unknown > 0 {
+            let _ =
+                writeln!(text, "{} interests are not in the catalog; they are used once they are", grouped(unknown));
+        }
+        let _ = writeln!(text, "{} pages are remembered; they stay on this device", grouped(pages));
         text
     })
 }

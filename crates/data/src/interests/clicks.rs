@@ -29,6 +29,8 @@ pub struct ClickRules {
     tier: Option<u32>,
     now: Option<i64>,
     skip_bad: bool,
+    one_person: bool,
+    known_only: bool,
 }
 
 impl ClickRules {
@@ -43,6 +45,8 @@ impl ClickRules {
             tier: None,
             now: None,
             skip_bad: false,
+            one_person: false,
+            known_only: false,
         }
     }
 
@@ -110,6 +114,24 @@ impl ClickRules {
         };
         let lifted = |category| self.tier.map_or(category, |tier| self.taxonomy.in_tier(category, tier));
         (!secret).then(|| found.into_iter().map(lifted).collect())
+    }
+
+    /// The log is one person's own and needs no column of people; one that names two people is refused.
+    #[must_use]
+    pub fn of_one_person(self) -> Self {
+        Self { one_person: true, ..self }
+    }
+
+    /// Drops pages that also have a category which the taxonomy does not know: where it has no sensitive branches, an
+    /// unknown category cannot be told from a sensitive one.
+    #[must_use]
+    pub fn known_categories_only(self) -> Self {
+        Self { known_only: true, ..self }
+    }
+
+    /// Whether the log is one person's own.
+    pub(super) fn is_of_one_person(&self) -> bool {
+        self.one_person
     }
 
     /// Whether lines that cannot be read are skipped and counted.
@@ -253,7 +275,7 @@ pub(super) struct RawClick<'a> {
 
 /// Clicks under construction.
 pub(super) struct Builder<'a> {
-    rules: &'a ClickRules,
+    pub(super) rules: &'a ClickRules,
     label: String,
     people: Interner,
     pages: Interner,
@@ -303,7 +325,7 @@ impl<'a> Builder<'a> {
 
     pub(super) fn push(&mut self, click: &RawClick<'_>) -> Result<(), RowError> {
         for (field, id) in [("user", click.person), ("page", click.page)] {
-            if id.is_empty() {
+            if id.is_empty() && !(field == "user" && self.rules.one_person) {
                 return Err(RowError::bad(field, "an id", b""));
             }
         }
@@ -315,6 +337,11 @@ impl<'a> Builder<'a> {
                 self.categories.truncate(first);
                 return Ok(());
             };
+            if found.is_empty() && self.rules.known_only {
+                self.report.unknown_category += 1;
+                self.categories.truncate(first);
+                return Ok(());
+            }
             for category in found {
                 if !self.categories[first..].contains(&category) {
                     self.categories.push(category);
@@ -334,6 +361,9 @@ impl<'a> Builder<'a> {
         let full = |what: &'static str| move |_| RowError::Full(what);
         let person = self.people.number(click.person.as_bytes()).map_err(full("people"))?;
         let page = self.pages.number(click.page.as_bytes()).map_err(full("pages"))?;
+        if self.rules.one_person && person > 0 {
+            return Err(RowError::bad("user", "one person's own log, and no second person", click.person.as_bytes()));
+        }
         if page as usize == self.titles.len() {
             self.titles.push(String::new());
             self.entities.push(Vec::new());

@@ -18,8 +18,10 @@
 //! ```
 
 mod clicks;
+mod data_set;
 mod mind;
 mod readers;
+mod recent;
 mod score;
 mod source;
 mod synthetic;
@@ -30,6 +32,7 @@ mod tests;
 pub use clicks::{Click, ClickReport, ClickRules, Clicks, MOST_SECONDS};
 pub use mind::mind_taxonomy;
 pub use readers::{click_column, clicks_of_bytes, read_clicks, town_clicks};
+pub use recent::PAGES_A_CATEGORY;
 pub use score::{Interest, Interests, THRESHOLD, frequency, recency};
 pub use source::ClickSource;
 pub use synthetic::SyntheticClicks;

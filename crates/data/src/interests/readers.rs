@@ -124,7 +124,7 @@ fn read_text(label: &str, source: impl Read, rules: &ClickRules) -> Result<Click
             continue;
         }
         match &header {
-            None => header = Some(read_header(label, &line, &mut fields)?),
+            None => header = Some(read_header(label, &line, &mut fields, rules)?),
             Some((delimiter, roles)) => {
                 let row = push_row(&line, *delimiter, roles, &mut fields, &mut builder);
                 builder.check(number, row)?;
@@ -137,7 +137,12 @@ fn read_text(label: &str, source: impl Read, rules: &ClickRules) -> Result<Click
     builder.finish()
 }
 
-fn read_header(label: &str, line: &[u8], fields: &mut Fields) -> Result<(Delimiter, Vec<Option<usize>>)> {
+fn read_header(
+    label: &str,
+    line: &[u8],
+    fields: &mut Fields,
+    rules: &ClickRules,
+) -> Result<(Delimiter, Vec<Option<usize>>)> {
     let delimiter = if line.contains(&b'\t') { b'\t' } else { b',' };
     let delimiter = Delimiter::Byte(delimiter);
     let names: Vec<String> = match fields.split(line, delimiter) {
@@ -145,15 +150,21 @@ fn read_header(label: &str, line: &[u8], fields: &mut Fields) -> Result<(Delimit
         Err(_) => Vec::new(),
     };
     let roles: Vec<Option<usize>> = names.iter().map(|name| role(name)).collect();
-    match missing(&roles) {
+    match missing(&roles, rules) {
         Some(column) => Err(DataError::NoColumn(label.to_owned(), column.to_owned(), names.join(", "))),
         None => Ok((delimiter, roles)),
     }
 }
 
 /// The first column that is needed and not there.
-fn missing(roles: &[Option<usize>]) -> Option<&'static str> {
-    COLUMNS[..NEEDED].iter().enumerate().find(|(at, _)| !roles.contains(&Some(*at))).map(|(_, (name, _))| *name)
+fn missing(roles: &[Option<usize>], rules: &ClickRules) -> Option<&'static str> {
+    needed(rules).find(|(at, _)| !roles.contains(&Some(*at))).map(|(_, name)| name)
+}
+
+/// Positions and names of the columns that must be there; one person's own log need not name the person.
+fn needed(rules: &ClickRules) -> impl Iterator<Item = (usize, &'static str)> {
+    let first = usize::from(rules.is_of_one_person());
+    COLUMNS[..NEEDED].iter().enumerate().skip(first).map(|(at, (name, _))| (at, *name))
 }
 
 fn push_row(
@@ -210,7 +221,7 @@ fn push_values(values: &[Option<Vec<String>>; 7], builder: &mut Builder<'_>) -> 
     let one = |at: usize| values[at].as_ref().and_then(|all| all.first()).map_or("", String::as_str);
     let all =
         |at: usize| -> Vec<&str> { values[at].iter().flatten().flat_map(|text| text.split(['|', ';'])).collect() };
-    for (at, (name, _)) in COLUMNS[..NEEDED].iter().enumerate() {
+    for (at, name) in needed(builder.rules) {
         if values[at].is_none() {
             return Err(RowError::bad(name, "a value", b""));
         }
@@ -253,7 +264,7 @@ mod columns {
             let names: Vec<String> =
                 schema.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
             let roles: Vec<Option<usize>> = names.iter().map(|name| role(name)).collect();
-            if let Some(column) = missing(&roles) {
+            if let Some(column) = missing(&roles, rules) {
                 return Err(DataError::NoColumn(label.to_owned(), column.to_owned(), names.join(", ")));
             }
             let mut builder = Builder::new(label, rules);

@@ -93,6 +93,21 @@ impl Taxonomy {
         Self::build(label, &rows)
     }
 
+    /// Categories without a tree, by id and name: those of a catalog.
+    ///
+    /// # Errors
+    /// If there are none, or an id comes twice; names the catalog by the label.
+    pub fn flat<'a>(label: &str, categories: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
+        let row = |(line, (id, name)): (u64, (&str, &str))| Row {
+            line,
+            id: id.to_owned(),
+            parent: String::new(),
+            name: name.to_owned(),
+        };
+        let rows: Vec<Row> = (1..).zip(categories).map(row).collect();
+        Self::build(label, &rows)
+    }
+
     /// The synthetic town's tree of page categories.
     pub fn town() -> Self {
         let (mut rows, mut line) = (Vec::new(), 0);

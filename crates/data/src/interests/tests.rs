@@ -184,3 +184,27 @@ fn a_towns_page_views_are_clicks() {
     }
     assert!(all > 40 && 10 * hits > 8 * all, "{hits} of {all}");
 }
+
+#[test]
+fn ones_own_log_needs_no_column_of_people_and_may_not_name_two() {
+    let own = rules().of_one_person();
+    let log = "time\tpage\tcategories\n1700000000\ta\tSkiing\n1700000001\tb\tSports\n";
+    assert!(read(log, &rules()).unwrap_err().to_string().contains("user"));
+    let clicks = read(log, &own).unwrap();
+    assert_eq!((clicks.people().len(), clicks.report().used), (1, 2));
+    let json = r#"{"time": 1700000000, "page": "a", "categories": ["Skiing"]}"#;
+    assert_eq!(read(json, &own).unwrap().people().len(), 1);
+    let two = "user\ttime\tpage\tcategories\nx\t1700000000\ta\tSkiing\ny\t1700000001\tb\tSports\n";
+    let error = read(two, &own).unwrap_err().to_string();
+    assert!(error.contains("line 3") && error.contains("one person's own log"), "{error}");
+}
+
+#[test]
+fn without_sensitive_branches_unknown_categories_are_taken_for_sensitive() {
+    let catalog = Taxonomy::flat("catalog", [("2", "Skiing"), ("3", "Telemark")]).unwrap();
+    let log = "user\ttime\tpage\tcategories\nx\t1700000000\ta\tSkiing|5\nx\t1700000001\tb\t3\n";
+    let lenient = read(log, &ClickRules::new(catalog.clone())).unwrap();
+    let strict = read(log, &ClickRules::new(catalog).known_categories_only()).unwrap();
+    assert_eq!((lenient.report().used, strict.report().used, strict.report().unknown_category), (2, 1, 1));
+    assert!(Taxonomy::flat("catalog", [("2", "a"), ("2", "b")]).is_err());
+}

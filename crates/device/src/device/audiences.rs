@@ -13,7 +13,7 @@ use sottovoce_client::{
     Declined, DeviceRound, LoadedModel, Outcome, Randomness, category_scores, measurement_epsilon, question_score,
     record_report,
 };
-use sottovoce_core::math;
+use sottovoce_core::{History, math};
 use sottovoce_models::federated::audience_size::{self, AudienceSizeConfig, Question};
 use sottovoce_models::settings::{Choice as _, Config as _};
 use sottovoce_privacy::tokens::{BlindedElement, Scope, TokenRequest, TokenResponse};
@@ -152,7 +152,14 @@ impl Device {
         let excluded: Vec<u32> = self.excluded_rows();
         let leaves_out = |category: u32| self.policy.hides(category) || excluded.contains(&category);
         let loaded: LoadedModel = self.load_model(model)?;
-        let scores = category_scores(&loaded, shared, &history, leaves_out);
+        let (pages, mut kept) = (self.page_vectors(&loaded), Vec::new());
+        // As in a round: pages about what is withheld are not read.
+        let is_withheld = |category: u32| {
+            leaves_out(category)
+                || self.rows.rows.binary_search(&category).is_ok() && history.binary_search(&category).is_err()
+        };
+        let read = pages.history(&history).pages.without(is_withheld, &mut kept);
+        let scores = category_scores(&loaded, shared, History { items: &history, pages: read }, leaves_out);
         self.options.models.release(loaded);
         Ok(scores?)
     }

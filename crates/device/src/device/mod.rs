@@ -15,12 +15,13 @@ pub use requests::Action;
 use crate::bounds::Bounds;
 use crate::history::{History, Rows};
 use crate::model_cache::{Digest, ModelCache, NoCache};
+use crate::reading::{self, PageVectors, ReadPage};
 use crate::schedule::{Always, Conditions, Timing, WaitReason};
 use crate::state::{self, Membership, State};
 use crate::store::{Store, StoreError};
 use crate::{DeviceError, Items};
 use requests::{Phase, RequestKind};
-use sottovoce_client::{Secret, Seeds};
+use sottovoce_client::{LoadedModel, Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{Policy, RoundId, SharedModel};
 use std::collections::BTreeSet;
@@ -46,6 +47,8 @@ pub struct Enrolment {
     pub policy: Policy,
     /// The owner's interactions.
     pub history: History,
+    /// Pages that the owner read last, oldest first, for models that read their titles.
+    pub pages: Vec<ReadPage>,
     /// The catalog, if it is at hand; saves a download.
     pub items: Option<Arc<Items>>,
     /// The key that devices of the federation share, where updates are encrypted. It must not come from the server.
@@ -56,7 +59,7 @@ pub struct Enrolment {
 }
 
 impl Enrolment {
-    /// With the device's own random numbers, an empty history, no catalog, key or roster.
+    /// With the device's own random numbers, an empty history, no pages, catalog, key or roster.
     pub fn new(server: &str, federation: &str, token: &str, secret: Secret, policy: Policy) -> Self {
         Self {
             server: server.to_owned(),
@@ -67,6 +70,7 @@ impl Enrolment {
             seeds: Seeds::Own,
             policy,
             history: History::new(),
+            pages: Vec::new(),
             items: None,
             key: None,
             roster: None,
@@ -135,10 +139,11 @@ impl Device {
     /// # Errors
     /// If the store has a device that takes part, cannot be used, or the history is too long.
     pub fn enrol(mut store: Box<dyn Store>, enrolment: Enrolment, options: Options) -> Result<Self, DeviceError> {
-        let Enrolment { server, ca, federation, token, secret, seeds, mut policy, history, items, key, roster } =
-            enrolment;
+        let Enrolment { server, ca, federation, token, secret, seeds, history, pages, items, key, roster, .. } = enrolment;
+        let mut policy = enrolment.policy;
         check_name(&federation)?;
         check_length("interactions", history.len(), options.bounds.interactions)?;
+        reading::check(&pages, &options.bounds)?;
         check_length("identities", roster.as_ref().map_or(0, Roster::len), options.bounds.roster)?;
         let before = store.load()?.map(|bytes| decode(&bytes, &options.bounds)).transpose()?;
         if let Some(before) = before.as_ref().filter(|before| before.membership != Membership::Withdrawn) {
@@ -162,6 +167,7 @@ impl Device {
             hidden: BTreeSet::new(),
             ledger: state::new_ledger(&options.bounds),
             history: Arc::new(history),
+            pages: Arc::new(pages),
             private: None,
             disclosed: None,
             last_round: None,
@@ -230,6 +236,13 @@ impl Device {
         for row in self.state.hidden.iter().filter_map(|id| items.find(id)) {
             self.policy.hide(row);
         }
+    }
+
+    /// The vectors of the pages that a model reads; none for a model that reads none.
+    fn page_vectors(&self, model: &LoadedModel) -> PageVectors {
+        let dim = model.title_dim().filter(|_| !self.state.pages.is_empty());
+        let vectors = |(dim, items): (usize, &Arc<Items>)| PageVectors::new(&self.state.pages, items, dim);
+        dim.zip(self.items.as_ref()).map(vectors).unwrap_or_default()
     }
 
     /// Changes the state durably; after an error nothing has changed.
@@ -303,6 +316,11 @@ impl Device {
         &self.state.history
     }
 
+    /// Pages that the owner read last, oldest first.
+    pub fn pages(&self) -> &[ReadPage] {
+        &self.state.pages
+    }
+
     /// The last round for which the device made an update.
     pub fn last_round(&self) -> Option<u64> {
         self.state.last_round.map(|round| round.0)
@@ -324,7 +342,7 @@ fn decode(bytes: &[u8], bounds: &Bounds) -> Result<State, DeviceError> {
     Ok(State::decode(bytes, bounds).map_err(damaged)?)
 }
 
-fn check_length(what: &'static str, found: usize, most: usize) -> Result<(), DeviceError> {
+pub(crate) fn check_length(what: &'static str, found: usize, most: usize) -> Result<(), DeviceError> {
     if found > most { Err(DeviceError::TooLong { what, found, most }) } else { Ok(()) }
 }
 

@@ -3,6 +3,7 @@
 use super::requests::Phase;
 use super::{Device, check_length};
 use crate::history::ImportSummary;
+use crate::reading::{self, ClickImport, Reading};
 use crate::state::Membership;
 use crate::{DeviceError, History, Items};
 use sottovoce_client::Randomness;
@@ -109,6 +110,23 @@ impl Device {
         let unknown = self.items.as_ref().map_or(0, |items| history.unknown_to(items, before));
         self.update(|state| state.history = Arc::new(history))?;
         Ok(ImportSummary { added, repeated, unknown })
+    }
+
+    /// Replaces history and pages by what a click log says: interests change, and those of the past are no longer the
+    /// owner's. Titles stay on this device, where models that read them encode them.
+    ///
+    /// # Errors
+    /// If there are too many, or they cannot be stored; then nothing has changed.
+    pub fn import_clicks(&mut self, reading: Reading) -> Result<ClickImport, DeviceError> {
+        let Reading { interests, pages } = reading;
+        let history = History::from_ids(interests.iter().map(String::as_str));
+        check_length("interactions", history.len(), self.options.bounds.interactions)?;
+        reading::check(&pages, &self.options.bounds)?;
+        let unknown = self.items.as_ref().map_or(0, |items| history.unknown_to(items, 0));
+        let (interests, count) = (history.len(), pages.len());
+        let replaced = self.state.history.len();
+        self.update(|state| (state.history, state.pages) = (Arc::new(history), Arc::new(pages)))?;
+        Ok(ClickImport { interests, unknown, pages: count, replaced })
     }
 
     /// Number of interactions with items that the catalog does not know.

@@ -388,10 +388,12 @@ impl Device {
         };
         let (terms, state, when) = (&invitation.terms, &self.state, now.as_secs());
         let key = anonymous_key(&terms.privacy).map_err(Declined::terms)?;
+        let mut model = self.load_model(&terms.model)?;
+        let pages = self.page_vectors(&model);
         let round = DeviceRound {
             terms,
             shared: &shared.model,
-            history: (&self.rows.rows).into(),
+            history: pages.history(&self.rows.rows),
             figures: &DeviceFigures { rows: &self.rows, items: self.items.as_deref(), now: when },
             policy: &self.policy,
             randomness: &state.randomness(&terms.model.name, terms.round),
@@ -405,7 +407,6 @@ impl Device {
             private.map(|private| private.values.clone())
         };
         let (private, disclosed) = (values(&state.private), values(&state.disclosed));
-        let mut model = self.load_model(&terms.model)?;
         let outcome = model.run_round(&round, (private.as_deref(), disclosed.as_deref()), ledger);
         self.options.models.release(model);
         Ok((outcome?, key.map(|key| UploadCredential::new(terms.federation, key))))

@@ -143,6 +143,7 @@ fn data_section(
     let cutoff = experiment.main_cutoff();
     let accuracy = tables::accuracy(experiment, data, cutoff, differences);
     let section = tables::hidden_interests(data).into_iter().fold(section, Section::table);
+    let section = tables::suggestions(data).into_iter().fold(section, Section::table);
     let section = section.table(accuracy).plot(plots::bars(experiment, data));
     let section = plots::users(experiment, data).into_iter().fold(section, Section::plot);
     let section = activity::table(experiment, data).into_iter().fold(section, Section::table);

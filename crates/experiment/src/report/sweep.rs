@@ -143,6 +143,7 @@ mod tests {
             bias_disparity: BTreeMap::new(),
             figures: BTreeMap::new(),
             cloud: Vec::new(),
+            suggestions: Vec::new(),
             finals: Vec::new(),
             tried: Vec::new(),
             chosen: None,

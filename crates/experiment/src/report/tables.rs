@@ -59,6 +59,7 @@ pub(super) fn hidden_interests(data: &DataResults) -> Option<Table> {
         ("hit@4", "HIT@4", "Share of people whose hidden interest is among the first four."),
         ("precision@0.6", "Precision@0.6", "Of the categories scored above 0.6, the share that is the hidden one."),
         ("recall@0.6", "Recall@0.6", "Share of people whose hidden interest scores above 0.6."),
+        ("average_precision", "AP", "Average precision: area under the curve of precision over recall, at all thresholds."),
     ];
     let mut table = Table::new(format!("Hidden interests found on {}", data.label), "Model");
     for (key, title, help) in columns {
@@ -75,6 +76,24 @@ pub(super) fn hidden_interests(data: &DataResults) -> Option<Table> {
         })
         .collect();
     (!rows.is_empty()).then(|| rows.into_iter().fold(table, Table::row))
+}
+
+/// What people with a common interest would be suggested by each model.
+pub(super) fn suggestions(data: &DataResults) -> Option<Table> {
+    let caption = format!("Suggestions for somebody with a single interest on {}", data.label);
+    let mut table = Table::new(caption, "Model")
+        .note("By interest, the most common first: what is suggested besides it, best first, with scores. First seed.")
+        .column(Column::new("suggested", "Suggested").format(Format::Text));
+    let interests = data.rows.iter().find(|row| !row.suggestions.is_empty())?.suggestions.iter();
+    for interest in interests.map(|suggestions| &suggestions.interest) {
+        for row in &data.rows {
+            let Some(found) = row.suggestions.iter().find(|found| found.interest == *interest) else { continue };
+            let others = found.suggested.iter().filter(|(name, _)| name != interest);
+            let words: Vec<String> = others.map(|(name, score)| format!("{name} {score:.2}")).collect();
+            table = table.row(report::Row::new(&row.label).group(interest).cell(Cell::text(words.join(", "))));
+        }
+    }
+    Some(table)
 }
 
 /// Metrics beyond accuracy at one cutoff.

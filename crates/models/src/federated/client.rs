@@ -110,6 +110,11 @@ pub trait ClientModel: Send + Sync + 'static {
     /// If `into` is not as long as the catalog.
     fn score(&self, shared: &Parameters, private: &[f32], history: History<'_>, into: &mut [f32]);
 
+    /// Length of the vectors of titles that the model reads; `None` if it reads none.
+    fn title_dim(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether scores are calibrated probabilities, for which thresholds make sense.
     fn is_calibrated(&self) -> bool {
         false

@@ -88,6 +88,10 @@ impl<C: ClientModel> ClientModel for Erased<C> {
         self.0.score(shared, private, history, into);
     }
 
+    fn title_dim(&self) -> Option<usize> {
+        self.0.title_dim()
+    }
+
     fn is_calibrated(&self) -> bool {
         self.0.is_calibrated()
     }

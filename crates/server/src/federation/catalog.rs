@@ -1,6 +1,7 @@
 //! The catalog of a federation: the item of each row of the item table.
 
 use sottovoce_core::{CATALOG_HEADER, Facts};
+use sottovoce_text::HashedNgrams;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -33,11 +34,14 @@ pub struct CheckedCatalog {
 }
 
 /// Checks a catalog: a header line, then lines of `item<TAB>title<TAB>categories`, of which the last two may be
-/// missing; categories are joined by `|`. A fourth column holds facts, which [`Facts::of_catalog`] parses.
+/// missing; categories are joined by `|`. A fourth column holds facts, which [`Facts::of_catalog`] parses. At the end
+/// there may be an encoder of titles, which [`HashedNgrams::of_catalog`] parses.
 ///
 /// # Errors
 /// Names the first invalid line.
 pub fn check(text: &str) -> Result<CheckedCatalog, CatalogError> {
+    let (_, text) = HashedNgrams::of_catalog(text)
+        .map_err(|error| CatalogError { line: text.lines().count(), reason: error.to_string() })?;
     let facts = Facts::of_catalog(text);
     let facts = facts.map_err(|error| CatalogError { line: error.line, reason: error.reason })?;
     let (facts, about_items) = facts.map_or((None, text), |(facts, items)| (Some(Arc::new(facts)), items));
@@ -93,6 +97,10 @@ mod tests {
         let with_facts = "item\ttitle\tcategories\tfacts\n7\tHeat\t\t0\n9\t\t\t\n\nhops\twords\n1\tdirector: Mann\n";
         let checked = check(with_facts).unwrap();
         assert_eq!((checked.items, checked.facts.unwrap().items_with(0).to_vec()), (2, vec![0]));
+        let encoder = HashedNgrams::fit(Default::default(), ["Heat on DVD"]).unwrap().catalog_text();
+        assert_eq!(items(&format!("{with_facts}{encoder}")), Ok(2));
+        let damaged = check(&format!("item\n7\n{}", encoder.replace("\tU", "\t!"))).unwrap_err();
+        assert_eq!((damaged.line, damaged.reason.starts_with("encoder: not Base64")), (4, true), "{damaged}");
         let unknown = check(&with_facts.replace("\t0\n", "\t4\n")).unwrap_err();
         assert_eq!(unknown.line, 2);
         let wrong = |text: &str| check(text).unwrap_err().to_string();

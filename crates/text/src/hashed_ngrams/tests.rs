@@ -169,3 +169,20 @@ proptest! {
         prop_assert!(math::all_finite(&encoder(16).vector(&text)));
     }
 }
+
+#[test]
+fn a_catalog_carries_the_encoder_to_devices() {
+    let fitted = HashedNgrams::fit(NgramConfig { buckets: 64, ..NgramConfig::default() }, TITLES).unwrap();
+    let items = "item\ttitle\tcategories\n7\tSkiing\t\nencoder\tnot this one\t\n";
+    let text = format!("{items}{}", fitted.catalog_text());
+    let (found, rest) = HashedNgrams::of_catalog(&text).unwrap();
+    assert_eq!((found, rest), (Some(fitted.clone()), items));
+    assert_eq!(HashedNgrams::of_catalog(items).unwrap(), (None, items));
+    for wrong in ["\n\nencoder\t!\n", "\n\nencoder\tAAAA\n", "\n\nencoder\t\n"] {
+        assert!(matches!(HashedNgrams::of_catalog(wrong), Err(TextError::Encoding(_))), "{wrong}");
+    }
+    let longer = fitted.with_dim(100).unwrap();
+    let refitted = HashedNgrams::fit(*longer.config(), TITLES).unwrap();
+    assert_eq!(longer, refitted, "document frequencies do not depend on the length of vectors");
+    assert!(fitted.with_dim(0).is_err());
+}

@@ -100,7 +100,7 @@ fn read(args: &InterestsArgs, common: &Common) -> Result<(Clicks, ClickRules)> {
 }
 
 /// What was left out, as far as anything was.
-fn dropped(report: &ClickReport) -> Vec<(&'static str, u64)> {
+pub(crate) fn dropped(report: &ClickReport) -> Vec<(&'static str, u64)> {
     let all = [
         ("on sensitive pages", report.sensitive),
         ("without a category", report.without_category),

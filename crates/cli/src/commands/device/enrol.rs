@@ -1,9 +1,9 @@
 //! `device enrol`.
 
 use super::location;
-use super::{as_usage, identity, interactions, now};
+use super::{as_usage, clicks, identity, interactions, now};
 use crate::args::{Common, Enrol};
-use crate::commands::fleet::about;
+use crate::commands::fleet::{about, catalog};
 use crate::folder::read_text;
 use crate::key_file;
 use crate::output::{self, Usage, grouped};
@@ -30,9 +30,18 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let about = about(&transport, &args.federation).unwrap_or_default();
     let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
     policy.disclosure = args.disclosure;
-    let read = interactions(&args.history)?;
     let mut history = History::new();
-    history.extend(read.iter().map(|(id, time)| (id.as_str(), *time)));
+    let (mut pages, mut items) = (Vec::new(), None);
+    if let Some(file) = &args.history {
+        history.extend(interactions(file)?.iter().map(|(id, time)| (id.as_str(), *time)));
+    }
+    if let Some(file) = &args.clicks.clicks {
+        // Interests are categories of the catalog.
+        let known = catalog(&transport, &args.federation)?;
+        let (reading, _) = clicks::read(file, &args.clicks, &known)?;
+        history = History::from_ids(reading.interests.iter().map(String::as_str));
+        (pages, items) = (reading.pages, Some(known));
+    }
 
     let folder = location::folder(&args.location)?;
     let (key, created) = location::create_key(&args.location, &folder)?;
@@ -40,7 +49,7 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let mut new = Enrolment::new(&args.server, &args.federation, token.trim(), random_secret()?, policy);
     new.key = key_file::read_shared(args.federation_key.as_deref())?;
     new.roster = args.roster.as_deref().map(identity::read).transpose()?;
-    let enrolment = Enrolment { ca, history, ..new };
+    let enrolment = Enrolment { ca, history, pages, items, ..new };
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
     join(&mut device, &transport)?;
     let key = (location::key_path(&args.location, &folder), created);
@@ -82,7 +91,7 @@ fn report(
     if common.json {
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
-            "items": items, "interactions": interactions, "unknown": unknown, "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
+            "items": items, "interactions": interactions, "pages": device.pages().len(), "unknown": unknown, "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
             "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
             "record_uploads": retains_uploads, "store": folder, "key_file": key, "key_made": created,
         }));
@@ -92,6 +101,9 @@ fn report(
         let _ = writeln!(text, "  {name:12} {value}");
     };
     line("history", format!("{} interactions; they stay on this device", grouped(interactions)));
+    if !device.pages().is_empty() {
+        line("pages", format!("{} read last; they stay on this device, too", grouped(device.pages().len())));
+    }
     if unknown > 0 {
         line("", format!("{} with items that are not in the catalog (yet)", grouped(unknown)));
     }

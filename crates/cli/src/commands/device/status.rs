@@ -34,7 +34,7 @@ fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
     let totals = device.ledger().totals();
     json!({
         "state": membership(device), "federation": device.federation(), "server": device.server(),
-        "device": device.number(), "interactions": device.history().len(), "unknown": device.unknown_items(),
+        "device": device.number(), "interactions": device.history().len(), "pages": device.pages().len(), "unknown": device.unknown_items(),
         "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
         "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
         "uploads_are_kept": device.uploads_are_retained(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
@@ -56,6 +56,9 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
         }
     };
     line("history", format!("{} interactions{unknown}", grouped(device.history().len())));
+    if !device.pages().is_empty() {
+        line("pages", format!("{} read last", grouped(device.pages().len())));
+    }
     match device.items() {
         Some(items) => line("catalog", format!("{} items", grouped(items.len()))),
         None => line("catalog", "none yet".to_owned()),

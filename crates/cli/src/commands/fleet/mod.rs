@@ -5,6 +5,7 @@ mod workers;
 use crate::args::{Common, Fleet};
 use crate::commands::federation::client::secret;
 use crate::key_file;
+use crate::people;
 use crate::model_dir::Arrays;
 use crate::output::{self, Usage, usage};
 use crate::progress::Bar;
@@ -13,8 +14,9 @@ use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
     Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Options,
-    Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
+    ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
+use sottovoce_experiment::people::Part;
 use sottovoce_experiment::prepare::{DataPlan, prepare};
 use sottovoce_federation::Population;
 use sottovoce_models::TensorData;
@@ -112,6 +114,13 @@ fn with_retries<T>(request: impl Fn() -> Result<T>) -> Result<T> {
     }
 }
 
+/// The catalog.
+pub(crate) fn catalog(transport: &dyn Transport, federation: &str) -> Result<Arc<Items>> {
+    let path = format!("/v1/federations/{federation}/catalog");
+    let response = with_retries(|| get(transport, path.clone(), limits::MESSAGE_BYTES))?;
+    Ok(Arc::new(Items::parse(response.body)?))
+}
+
 /// The current version.
 fn download(transport: &dyn Transport, federation: &str) -> Result<SharedModel> {
     let version = about(transport, federation)?["version"].as_u64().unwrap_or(0);
@@ -124,11 +133,45 @@ struct Users {
     train: Histories,
     ids: sottovoce_core::Names,
     names: sottovoce_core::Names,
+    /// What people of a click log read last; empty for other data.
+    pages: Vec<Vec<ReadPage>>,
     /// Those with training interactions.
     learners: Vec<u32>,
 }
 
 fn users(args: &Fleet, common: &Common) -> Result<Users> {
+    let mut users = match people::are_clicks(&args.data, args.taxonomy.as_deref()) {
+        true => of_clicks(args, common)?,
+        false => of_interactions(args, common)?,
+    };
+    if let Some(devices) = args.devices {
+        if users.learners.len() < devices as usize {
+            let found = users.learners.len();
+            return usage(format!("{devices} devices are wanted; {found} users have training interactions"));
+        }
+        users.learners.truncate(devices as usize);
+    }
+    Ok(users)
+}
+
+/// The people of a click log on whom the simulator trains, each with what their own device would know.
+fn of_clicks(args: &Fleet, common: &Common) -> Result<Users> {
+    let people = people::read(&args.data, args.taxonomy.as_deref(), common)?;
+    let ids = people.catalog.ids.clone();
+    let id = |&row: &u32| ids.get(row as usize).unwrap_or_default().to_owned();
+    let page = |(title, rows): (&str, &[u32])| ReadPage {
+        title: title.to_owned(),
+        categories: rows.iter().map(id).collect(),
+    };
+    let of_part = people.numbers(Part::Train);
+    let pages = of_part.iter().map(|&person| people.recent(person).map(page).collect()).collect();
+    let interests: Vec<&[u32]> = of_part.iter().map(|&person| people.interests(person)).collect();
+    let train = Histories::from_lists(&interests, ids.len())?;
+    let learners = Population::of(&train).devices;
+    Ok(Users { train, names: people.ids(Part::Train), ids, pages, learners })
+}
+
+fn of_interactions(args: &Fleet, common: &Common) -> Result<Users> {
     let plan = DataPlan {
         load: args.reading.options(common),
         cleaning: args.cleaning.cleaning(),
@@ -137,24 +180,16 @@ fn users(args: &Fleet, common: &Common) -> Result<Users> {
     };
     let prepared = prepare(&plan)?;
     let train = prepared.parts.train;
-    let mut learners = Population::of(&train).devices;
-    if let Some(devices) = args.devices {
-        if learners.len() < devices as usize {
-            let found = learners.len();
-            return usage(format!("{devices} devices are wanted; {found} users have training interactions"));
-        }
-        learners.truncate(devices as usize);
-    }
-    Ok(Users { train, ids: prepared.parts.catalog.ids, names: prepared.parts.users, learners })
+    let learners = Population::of(&train).devices;
+    let (ids, names) = (prepared.parts.catalog.ids, prepared.parts.users);
+    Ok(Users { train, ids, names, pages: Vec::new(), learners })
 }
 
 impl Users {
     /// Their devices, restored or new.
     fn devices(&self, args: &Fleet, common: &Common, transport: &dyn Transport) -> Result<Vec<Device>> {
         let token = secret(&args.token_file)?;
-        let path = format!("/v1/federations/{}/catalog", args.federation);
-        let catalog = with_retries(|| get(transport, path.clone(), limits::MESSAGE_BYTES))?;
-        let items = Arc::new(Items::parse(catalog.body)?);
+        let items = catalog(transport, &args.federation)?;
         let together = Arc::new(SharedCache::new());
         let key = key_file::read_shared(args.federation_key.as_deref())?;
         let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
@@ -193,6 +228,7 @@ impl Users {
             enrolment.seeds = Seeds::Simulated { seed: common.seed, user: u64::from(user) };
             let history = self.train.of(user as usize).iter().filter_map(|&item| self.ids.get(item as usize));
             enrolment.history = History::from_ids(history);
+            enrolment.pages = self.pages.get(user as usize).cloned().unwrap_or_default();
             enrolment.items = Some(Arc::clone(&items));
             enrolment.key = key;
             Ok(Device::enrol(store, enrolment, options)?)

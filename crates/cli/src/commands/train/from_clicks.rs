@@ -5,12 +5,13 @@ use crate::args::{Common, PeoplePart, Train};
 use crate::model_dir::{self, About};
 use crate::output::{self, grouped, usage};
 use crate::progress::Bar;
-use crate::{folder, measure};
+use crate::{folder, measure, people};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::json;
-use sottovoce_data::interests::{ClickReport, ClickRules, ClickSource, Taxonomy};
+use sottovoce_data::interests::ClickReport;
 use sottovoce_experiment::lookalike::{self, LookalikeMetrics, LookalikePlan, TrainedLookalike};
+use sottovoce_experiment::outcome::Suggestions;
 use sottovoce_experiment::people::{Part, People};
 use sottovoce_experiment::training::Context as TrainingContext;
 use sottovoce_models::Flow;
@@ -19,13 +20,9 @@ use sottovoce_models::settings::Settings;
 use std::path::Path;
 use std::time::Instant;
 
-/// Interests for which suggestions are shown, and how many.
-const EXAMPLES: usize = 3;
-const SUGGESTIONS: usize = 6;
-
 /// Whether the arguments name clicks.
 pub(super) fn are_clicks(args: &Train) -> bool {
-    args.clicks.taxonomy.is_some() || ClickSource::is_synthetic(&args.data)
+    people::are_clicks(&args.data, args.clicks.taxonomy.as_deref())
 }
 
 #[derive(Serialize)]
@@ -53,8 +50,9 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     if args.stream || args.checkpoint.is_some() || args.patience.is_some() || args.sampled_negatives.is_some() {
         return usage("--stream, --checkpoint, --patience and --sampled-negatives are not for click logs");
     }
-    let people = read(args, common, &args.data)?;
-    let before = args.clicks.before.as_deref().map(|name| read(args, common, name)).transpose()?;
+    let read = |name: &str| people::read(name, args.clicks.taxonomy.as_deref(), common);
+    let people = read(&args.data)?;
+    let before = args.clicks.before.as_deref().map(read).transpose()?;
     let load = started.elapsed().as_secs_f64();
     let part = match args.clicks.people {
         PeoplePart::Validation => Part::Validation,
@@ -90,8 +88,9 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     if let Some(fields) = outcome.as_object_mut() {
         fields.insert("metrics".to_owned(), json!(metrics));
         fields.insert("by_tier".to_owned(), by_tier.into());
+        fields.insert("precision_at_recall".to_owned(), json!(metrics.precision_at_recall));
         fields.insert("curve".to_owned(), json!(trained.curve));
-        fields.insert("suggestions".to_owned(), suggestions(&trained, &people));
+        fields.insert("suggestions".to_owned(), trained.suggestions(&people).iter().map(as_json).collect());
     }
     if let Some(out) = &args.out {
         store(out, &trained, &people, (model, settings, common.seed), &outcome)?;
@@ -103,24 +102,10 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     show_written(args)
 }
 
-fn read(args: &Train, common: &Common, name: &str) -> Result<People> {
-    let source = ClickSource::find(name, common.data_dir.as_deref())?;
-    let taxonomy = match args.clicks.taxonomy.as_deref() {
-        None | Some("own") => source.taxonomy()?,
-        Some(file) => Some(Taxonomy::read(Path::new(file))?),
-    };
-    Ok(People::read(&source, name, taxonomy.map(ClickRules::new), common.seed)?)
-}
-
-/// What people with one of the most common interests would be suggested.
-fn suggestions(trained: &TrainedLookalike, people: &People) -> serde_json::Value {
-    let name = |row: u32| people.catalog.title(row as usize).unwrap_or_default().to_owned();
-    let examples = trained.examples(EXAMPLES, SUGGESTIONS).into_iter().map(|(interest, best)| {
-        let best: Vec<_> =
-            best.into_iter().map(|(row, score)| json!({"category": name(row), "score": score})).collect();
-        json!({"interest": name(interest), "suggested": best})
-    });
-    examples.collect()
+fn as_json(Suggestions { interest, suggested }: &Suggestions) -> serde_json::Value {
+    let best: Vec<_> =
+        suggested.iter().map(|(name, score)| json!({"category": name, "score": score})).collect();
+    json!({"interest": interest, "suggested": best})
 }
 
 fn store(
@@ -173,10 +158,9 @@ fn show(
             row.taxonomy_distance
         ))?;
     }
-    for (interest, best) in trained.examples(EXAMPLES, SUGGESTIONS) {
-        let name = |row: u32| people.catalog.title(row as usize).unwrap_or_default();
-        let best: Vec<String> = best.iter().map(|&(row, score)| format!("{} {score:.2}", name(row))).collect();
-        output::print_line(&format!("who cares for {}: {}", name(interest), best.join(", ")))?;
+    for Suggestions { interest, suggested } in trained.suggestions(people) {
+        let best: Vec<String> = suggested.iter().map(|(name, score)| format!("{name} {score:.2}")).collect();
+        output::print_line(&format!("who cares for {interest}: {}", best.join(", ")))?;
     }
     output::print_line(&format!(
         "{:.1} s loading, {:.1} s training ({} epochs), {:.2} s evaluation; peak memory {}",

@@ -1,7 +1,7 @@
 //! The device's half: learns to complete its owner's interests, one of which is hidden.
 
 use super::LookalikeConfig;
-use super::network::{Inputs, Network, PAGES};
+use super::network::{Inputs, Network, PAGES, Text};
 use super::server::{Server, flattened, output_rows};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Pages, Rng, math};
@@ -147,6 +147,11 @@ impl ClientModel for Client {
         self.propose(interests, scratch, into)?;
         into.set_samples(1);
         Ok(TrainStats { samples: interests.len() as u64, loss: loss * interests.len() as f64 })
+    }
+
+    fn title_dim(&self) -> Option<usize> {
+        let shape = &self.server.shape;
+        (shape.text == Text::Titles).then_some(shape.dim)
     }
 
     fn is_calibrated(&self) -> bool {
