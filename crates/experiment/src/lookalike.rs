@@ -90,7 +90,7 @@ pub enum LookalikeError {
 }
 
 /// What a model reads of pages, and the length of their vectors; nothing for models without such a setting.
-fn text(settings: &Settings) -> (Text, usize) {
+pub fn text(settings: &Settings) -> (Text, usize) {
     match settings.get("text") {
         Some(_) => {
             let network = NetworkConfig::read(settings);

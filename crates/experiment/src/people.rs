@@ -1,11 +1,13 @@
 //! People and their interests, for look-alike modelling: from a click log to parts to train and evaluate on.
 
+use crate::prepare::{Prepared, default_split};
 use sottovoce_core::{Catalog, Histories, Names, PageTable, RecentPages, Rng, ShapeError};
-use sottovoce_data::DataError;
 use sottovoce_data::interests::{ClickReport, ClickRules, ClickSource, Clicks, Interests, Taxonomy};
+use sottovoce_data::{CleaningReport, DataError, DataSplit, Dataset, Format, Interactions, LoadReport, describe};
 use sottovoce_models::federated::lookalike::Text;
 use sottovoce_text::{Corpus, Encoder, HashedNgrams, NgramConfig, TextError, Word2Vec, Word2VecConfig};
 use std::sync::Arc;
+use std::time::Instant;
 use thiserror::Error;
 
 /// Shares of the people in training and validation; the others are the test part.
@@ -254,6 +256,32 @@ impl People {
             table.push(&vector, &self.page_rows[page as usize]);
         }
         Ok(Arc::new(table))
+    }
+
+    /// The people in training as users of a data set whose items are categories, for an audit; there is no test part.
+    ///
+    /// # Errors
+    /// If titles or entities cannot be encoded.
+    pub fn prepared(&self, text: Text, dim: usize) -> Result<Prepared, PeopleError> {
+        let started = Instant::now();
+        let train = self.all_interests(Part::Train, &self.pages(text, dim)?)?;
+        let (users, catalog) = (self.ids(Part::Train), self.catalog.clone());
+        let user = train.iter().enumerate().flat_map(|(user, items)| items.iter().map(move |_| user as u32)).collect();
+        let item = train.iter().flatten().copied().collect();
+        let interactions =
+            Interactions { users: users.clone(), catalog: catalog.clone(), user, item, ..Interactions::default() };
+        let (name, format) = (self.name.clone(), Format::Delimited);
+        let dataset = Dataset { name: name.clone(), format, interactions, report: LoadReport::default() };
+        let test = Histories::from_lists(&vec![[]; train.users()], train.catalog_size())?;
+        Ok(Prepared {
+            name,
+            description: describe(&dataset),
+            parts: DataSplit { users, catalog, without_test: train.users(), train, validation: None, test },
+            split: default_split(false),
+            notes: dataset.report,
+            cleaned: CleaningReport::default(),
+            seconds: started.elapsed().as_secs_f64(),
+        })
     }
 
     /// People of a part with all their interests.

@@ -27,9 +27,12 @@ pub(crate) struct Audit {
     /// are]
     #[arg(long, value_name = "FILE", requires = "uploads")]
     pub(crate) devices: Option<PathBuf>,
-    /// A file, a folder, a bare name, or synth:town[:users=N]
+    /// A file, a folder, a bare name, synth:town[:users=N], or clicks such as synth:clicks[:users=N]
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
+    /// DATA is a click log, with categories of this taxonomy (`own`: its own)
+    #[arg(long, value_name = "FILE", conflicts_with = "uploads")]
+    pub(crate) taxonomy: Option<String>,
     #[command(flatten)]
     pub(crate) settings: ModelSettings,
     /// What the server sees: single `uploads`, or only `sums` of rounds, as under secure aggregation

@@ -6,13 +6,14 @@ use crate::args::{Audit, Common, Sweep};
 use crate::commands::train::{Bytes, test_question, train_with_bar};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
-use crate::{folder, output};
+use crate::{folder, output, people};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_audit::report::{self, Named};
 use sottovoce_audit::{AuditError, CuriousServer, ExposedTables, Findings, Subjects};
 use sottovoce_evaluate::report::{Report, Section};
 use sottovoce_evaluate::{Metrics, Protocol};
+use sottovoce_experiment::lookalike;
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan};
 use sottovoce_federation::registry;
@@ -92,7 +93,12 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
             values.iter().map(|value| Ok((value.clone(), given(Some((key, value)))?))).collect();
         sweeps.push((key.clone(), settings?));
     }
-    let data = from_arguments(&args.data, &args.preparing, common)?;
+    let data = if people::are_clicks(&args.data, args.taxonomy.as_deref()) {
+        let (text, dim) = lookalike::text(&base);
+        people::read(&args.data, args.taxonomy.as_deref(), common)?.prepared(text, dim)?
+    } else {
+        from_arguments(&args.data, &args.preparing, common)?
+    };
     let auditor = Auditor { args, common, model, data: &data };
     let base = auditor.audit(&base)?;
     let sweeps: Result<Vec<Swept>> = sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
@@ -147,7 +153,10 @@ impl Auditor<'_> {
         let trained = train_with_bar(&plan, self.data, context, self.common)?;
         let findings = witness.conclude()?;
         let (question, protocol) = (test_question(self.data), Protocol::all_unrated([CUTOFF]));
-        let metrics = training::evaluate(&question, &protocol, trained.recommender.as_ref())?.at;
+        let metrics = match question.test.interactions() {
+            0 => BTreeMap::new(),
+            _ => training::evaluate(&question, &protocol, trained.recommender.as_ref())?.at,
+        };
         let seconds = started.elapsed().as_secs_f64();
         let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
         let epsilon = trained.summary.privacy.as_ref().map(|spent| spent.epsilon);

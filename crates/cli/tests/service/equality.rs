@@ -18,20 +18,26 @@ fn as_arguments(settings: &[&'static str]) -> Vec<&'static str> {
 
 /// Trains in the simulator and over HTTP, and compares every bit; `facts`: arguments such as `--graph`.
 fn compare(model: &str, facts: &[&str], settings: &[&'static str]) {
-    let (server, town, devices) = (TestServer::new(Database::Sqlite), town(), devices().to_string());
-    let data: Vec<&str> = [town.as_str()].iter().chain(facts).copied().collect();
+    compare_on(&town(), model, facts, settings);
+}
+
+fn compare_on(town: &str, model: &str, facts: &[&str], settings: &[&'static str]) {
+    let server = TestServer::new(Database::Sqlite);
+    let data: Vec<&str> = [town].iter().chain(facts).copied().collect();
     let simulated = simulate(server.folder.path(), model, &data, settings);
+    // Of a click log half of the people take part.
+    let devices = simulated.people.unwrap_or_else(devices).to_string();
     assert!(simulated.rounds > 2, "{} rounds", simulated.rounds);
     let _serving = server.serve();
     let rounds = simulated.rounds.to_string();
-    let mut create = vec!["--model", model, "--catalog-of", &town, "--devices", &devices, "--check-in-seconds", "0"];
+    let mut create = vec!["--model", model, "--catalog-of", town, "--devices", &devices, "--check-in-seconds", "0"];
     create.extend(["--rounds", &rounds, "--simulated-noise"]);
     let (of_owners, of_operator): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.starts_with("pi"));
     create.extend(as_arguments(&of_operator));
     create.extend(facts);
     let key = server.path("town.key");
     let key = ["--federation-key", key.to_str().unwrap()];
-    let mut fleet = vec!["--data", &town, "--report", "all"];
+    let mut fleet = vec!["--data", town, "--report", "all"];
     for setting in of_owners {
         let (key, value) = setting.split_once('=').unwrap();
         fleet.extend([if key == "pi" { "--pi" } else { "--pi-draw" }, value]);
@@ -75,4 +81,10 @@ fn equality_fcf_with_encryption() {
 fn equality_kgflex_with_facts() {
     let settings = ["factors=4", "triples=8", "cohort=45", "epochs=1", "one_hop=20", "more_hops=20"];
     compare("kgflex", &["--graph", "town"], &settings);
+}
+
+#[test]
+fn equality_lookalike_with_titles() {
+    let settings = ["code=6", "units=4", "dim=16", "cohort=20", "epochs=1", "pi=0.6", "page_dropout=0.2"];
+    compare_on("synth:clicks:users=200", "lookalike", &[], &settings);
 }

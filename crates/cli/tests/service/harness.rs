@@ -168,6 +168,8 @@ pub(crate) struct Simulated {
     /// Tables by name; rows end with the bias if there is one.
     pub(crate) model: Vec<f32>,
     pub(crate) rounds: u64,
+    /// People of a click log in training.
+    pub(crate) people: Option<u64>,
     /// The epsilon spent; null without noise.
     pub(crate) epsilon: Value,
 }
@@ -199,7 +201,8 @@ pub(crate) fn simulate(folder: &Path, model: &str, data: &[&str], settings: &[&s
     }
     fs::remove_dir_all(out).unwrap();
     let epsilon = told["privacy"]["epsilon"].clone();
-    Simulated { model, rounds: told["turnout"]["rounds"].as_u64().unwrap(), epsilon }
+    let people = told["data"]["people"].as_u64().and(told["data"]["train"].as_u64());
+    Simulated { model, rounds: told["turnout"]["rounds"].as_u64().unwrap(), people, epsilon }
 }
 
 /// Runs a command, expects success, and returns what it printed.

@@ -6,6 +6,7 @@
 mod dense;
 mod federated;
 mod knowledge;
+mod lookalike;
 mod neural;
 mod peer;
 mod sealing;
@@ -71,6 +72,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("neural-step", neural::step),
     ("multivae", neural::multivae),
     ("word2vec", text::word2vec),
+    ("lookalike", lookalike::lookalike),
     ("secagg", sealing::secagg),
     ("he", sealing::he),
     ("noise", sealing::noise),

@@ -232,3 +232,18 @@ fn replayed_people_have_two_interests_that_go_together() {
     assert!((common - 0.75).abs() < 0.03, "{common}");
     assert!(people.iter().all(|pair| pair[0] < pair[1]));
 }
+
+#[test]
+fn training_reads_no_pages_as_often_as_asked() {
+    let mut table = PageTable::new(4);
+    table.push(&[1.0; 4], &[0]);
+    let pages = Pages::new(&table, &[0]).unwrap();
+    let shape = shape(Text::Titles, Cell::Lstm, Normalisation::Layer);
+    let dropping = Shape { page_dropout: 0.25, ..shape };
+    let mut rng = Rng::new(7);
+    let dropped = (0..4000).filter(|_| dropping.some_pages(pages, &mut rng).is_empty()).count();
+    assert!((900..1100).contains(&dropped), "{dropped}");
+    let (mut rng, mut untouched) = (Rng::new(7), Rng::new(7));
+    assert_eq!(shape.some_pages(pages, &mut rng), pages);
+    assert_eq!(rng.next_u64(), untouched.next_u64(), "without dropout no randomness is spent");
+}
