@@ -26,13 +26,13 @@ pub(crate) fn run(args: &Args, common: &Common) -> Result<()> {
     match args {
         Args::Enrol(args) => enrol::run(args, common),
         Args::Run(args) => run::run(args, common),
-        Args::Import { clicks, location, .. } if clicks.clicks.is_some() => {
-            import_clicks(&mut location::open(location)?, clicks, common)
+        Args::Import { file, clicks, location } => {
+            let mut device = location::open(location)?;
+            match file {
+                Some(file) => import(&mut device, file, common),
+                None => import_clicks(&mut device, clicks, common),
+            }
         }
-        Args::Import { file, location, .. } => match file {
-            Some(file) => import(&mut location::open(location)?, file, common),
-            None => Ok(()),
-        },
         Args::Recommend { k, explain, location } => recommend(&location::open(location)?, *k, *explain, common),
         Args::Policy(args) => policy::run(args, common),
         Args::Identity { roster, no_roster, location } => {

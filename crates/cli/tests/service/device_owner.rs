@@ -224,3 +224,53 @@ fn errors_name_the_cause_and_the_remedy() {
     assert!(nobody.fails(1, &words(&nobody.enrol("x"))).contains("not enrolled yet"));
     assert_eq!(nobody.json(&["status"])["state"], "enrolling");
 }
+
+#[test]
+fn owner_brings_clicks_and_nothing_of_their_pages_leaves() {
+    let server = TestServer::new(Database::Sqlite);
+    let _process = server.serve();
+    fs::write(server.path("categories.tsv"), "item\ttitle\tcategories\n7\tSkiing\t\n8\tChess\t\n9\tOpera\t\n").unwrap();
+    fs::write(server.path("titles.txt"), "Skis compared\nA queen's gambit\n").unwrap();
+    let [catalog, titles] = ["categories.tsv", "titles.txt"].map(|name| server.path(name));
+    let create = [
+        ["--model", "lookalike", "--catalog", catalog.to_str().unwrap()],
+        ["--titles", titles.to_str().unwrap(), "--set", "cohort=1"],
+        ["--check-in-seconds", "0", "--set", "code=4"],
+    ];
+    let token = fs::read_to_string(server.create("films", &create.concat())).unwrap();
+    let owner = Owner::new(&server.url());
+    let log = "time\tpage\ttitle\tcategories\tseconds\n\
+        1700000000\ta\tThe tourbillon turn\tSkiing\t40\n\
+        1700000100\tb\tA gambit\t8\t30\n\
+        1700000200\tc\tAdvice\tSkiing|Gambling\t60\n\
+        1700000300\td\tAria\tOpera\t3\n";
+    fs::write(owner.path("clicks.tsv"), log).unwrap();
+    let url = server.url();
+    let enrol = |more: &[&'static str]| -> Vec<String> {
+        let words = ["enrol", "--server", &url, "--federation", "films", "--token", token.trim(), "--pi", "1"];
+        words.iter().chain(more).map(|&word| word.to_owned()).collect()
+    };
+    fs::write(owner.path("two.tsv"), "user\ttime\tpage\tcategories\nx\t1700000000\ta\t7\ny\t1700000000\ta\t7\n").unwrap();
+    let error = owner.fails(1, &words(&enrol(&["--clicks", "two.tsv"])));
+    assert!(error.contains("line 3") && error.contains("one person's own log"), "{error}");
+    assert!(owner.fails(2, &words(&enrol(&[]))).contains("--history"), "one of the two is needed");
+    let told = owner.prints(&words(&enrol(&["--clicks", "clicks.tsv"])));
+    assert!(told.contains("2 interactions") && told.contains("3 read last"), "{told}");
+    owner.run_until("done");
+    assert_eq!(owner.json(&["recommend"])["items"][0]["title"], "Opera");
+
+    fs::write(owner.path("later.tsv"), format!("{log}1700000400\te\tArias\tOpera\t90\n")).unwrap();
+    let told = owner.json(&["import", "--clicks", "later.tsv"]);
+    let number = |key: &str| told[key].as_u64().unwrap();
+    assert_eq!([number("interests"), number("pages"), number("replaced"), number("unknown")], [3, 4, 2, 0]);
+    assert_eq!((told["clicks"]["sensitive"].as_u64(), told["clicks"]["used"].as_u64()), (Some(1), Some(4)));
+    assert_eq!(owner.json(&["status"])["pages"], 4);
+    fs::write(owner.path("other.tsv"), "time\tpage\tcategories\n1700000000\ta\tCurling\n").unwrap();
+    let error = owner.fails(1, &["import", "--clicks", "other.tsv"]);
+    assert!(error.contains("none of 1 clicks can be used") && error.contains("Curling"), "{error}");
+    assert_eq!(owner.json(&["status"])["interactions"], 3, "a log that cannot be used changes nothing");
+    for file in fs::read_dir(server.path("server")).unwrap().map(|entry| entry.unwrap().path()) {
+        let bytes = if file.is_file() { fs::read(&file).unwrap() } else { Vec::new() };
+        assert!(!bytes.windows(10).any(|window| window == b"tourbillon"), "{}", file.display());
+    }
+}
