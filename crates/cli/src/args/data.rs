@@ -89,7 +89,8 @@ pub(crate) enum Data {
 /// `data interests`.
 #[derive(Debug, Args)]
 pub(crate) struct InterestsArgs {
-    /// A click log, a folder of Microsoft News (MIND), synth:clicks[:users=N][:period=1|2], or synth:town[:users=N]
+    /// A click log, a folder of Microsoft News (MIND), synth:clicks[:users=N][:period=1|2], synth:town[:users=N], or
+    /// clicks:DATA for the interactions of a data set
     #[arg(value_name = "CLICKS")]
     pub(crate) clicks: String,
     /// Taxonomy of the categories: an IAB Content Taxonomy 2.x or 3.x as published, or a table with columns id, parent

@@ -34,7 +34,8 @@ pub(crate) struct Train {
     /// Name of the model; `sottovoce models` lists them
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
-    /// A file, a folder, a bare name, synth:town[:users=N], or clicks: synth:clicks[:users=N][:period=1|2]
+    /// A file, a folder, a bare name, synth:town[:users=N], or clicks: synth:clicks[:users=N][:period=1|2],
+    /// clicks:DATA
     #[arg(long, value_name = "DATA")]
     pub(crate) data: String,
     #[command(flatten)]
