@@ -240,7 +240,10 @@ mod tests {
     #[test]
     fn an_encoder_is_read_and_written_back() {
         let encoder = HashedNgrams::fit(Default::default(), ["Skis tested", "Skis compared"]).unwrap();
-        for about in ["item\ttitle\tcategories\n7\tSkiing\t\n", "item\ttitle\tcategories\tfacts\n7\tSkiing\t\t0\n\nhops\twords\n1\tsnow\n"] {
+        for about in [
+            "item\ttitle\tcategories\n7\tSkiing\t\n",
+            "item\ttitle\tcategories\tfacts\n7\tSkiing\t\t0\n\nhops\twords\n1\tsnow\n",
+        ] {
             let text = format!("{about}{}", encoder.catalog_text());
             let items = Items::parse(text.clone().into_bytes()).unwrap();
             assert_eq!((items.len(), items.encoder(), items.text().as_ref()), (1, Some(&encoder), text.as_str()));

@@ -20,7 +20,12 @@ const WORD: &str = "tourbillon";
 
 fn lookalike(text: &str) -> ModelSpec {
     let schema = sottovoce_models::federated::find("lookalike").unwrap().schema();
-    let given = [("text", Value::Word(text.to_owned())), ("code", Value::Integer(3)), ("dim", Value::Integer(8)), ("units", Value::Integer(2))];
+    let given = [
+        ("text", Value::Word(text.to_owned())),
+        ("code", Value::Integer(3)),
+        ("dim", Value::Integer(8)),
+        ("units", Value::Integer(2)),
+    ];
     LookalikeConfig::read(&Settings::check("lookalike", &schema, given).unwrap()).to_terms("lookalike")
 }
 
@@ -88,9 +93,8 @@ fn pages_are_trained_on_and_no_word_of_them_leaves() {
 
 #[test]
 fn pages_about_hidden_interests_are_not_read() {
-    let hiding = |pages: &[ReadPage]| {
-        update(&server("titles"), &mut device(pages, |device| device.hide("i4").unwrap()))
-    };
+    let hiding =
+        |pages: &[ReadPage]| update(&server("titles"), &mut device(pages, |device| device.hide("i4").unwrap()));
     let all = pages();
     let others = [all[0].clone(), all[2].clone()];
     assert_eq!(hiding(&all), hiding(&others), "as if the page did not exist");

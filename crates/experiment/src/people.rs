@@ -116,7 +116,8 @@ impl People {
         let interests: Vec<Vec<u32>> = (0..scored.people()).map(rows).collect();
         let page_categories = clicks.page_categories();
         let recent = clicks.recent_pages(&page_categories);
-        let rows = |categories: &Vec<u32>| categories.iter().filter_map(|&category| row_of[category as usize]).collect();
+        let rows =
+            |categories: &Vec<u32>| categories.iter().filter_map(|&category| row_of[category as usize]).collect();
         let page_rows = page_categories.iter().map(rows).collect();
         let mut people = Self {
             name: name.to_owned(),

@@ -87,8 +87,12 @@ fn trained(
     train(&plan, &mut |_, _| Flow::Continue, Context::default())
 }
 
-const SMALL: [(&str, Value); 4] =
-    [("code", Value::Integer(6)), ("units", Value::Integer(4)), ("dim", Value::Integer(16)), ("epochs", Value::Integer(2))];
+const SMALL: [(&str, Value); 4] = [
+    ("code", Value::Integer(6)),
+    ("units", Value::Integer(4)),
+    ("dim", Value::Integer(16)),
+    ("epochs", Value::Integer(2)),
+];
 
 fn with(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
     SMALL.iter().chain(more).cloned().collect()
@@ -153,7 +157,8 @@ fn lists(people: &Histories) -> Vec<Vec<u32>> {
 fn merging_takes_earlier_people_and_refining_none() {
     let (now, before) = (people("synth:clicks:users=300:period=2", 3), people("synth:clicks:users=300:period=1", 3));
     let train = |how: &str| {
-        let model = trained("lookalike-central", &with(&[("continual", Value::Word(how.to_owned()))]), (&now, Some(&before)));
+        let model =
+            trained("lookalike-central", &with(&[("continual", Value::Word(how.to_owned()))]), (&now, Some(&before)));
         lists(&model.unwrap().train)
     };
     let (merged, refined) = (train("merge"), train("refine"));

@@ -39,12 +39,10 @@ pub(crate) enum Device {
     #[command(after_help = "Examples:\n  sottovoce device run\n  sottovoce device run --once --json")]
     Run(RunDevice),
     /// Add to the history, or replace it by what your clicks say
-    #[command(
-        after_help = "Examples:\n  sottovoce device import watched-this-week.csv\n  \
+    #[command(after_help = "Examples:\n  sottovoce device import watched-this-week.csv\n  \
         sottovoce device import --clicks clicks.tsv --taxonomy 'Content Taxonomy 3.1.tsv'\n\n\
         From a click log the device computes your interests, which replace the history, and remembers the pages that you \
-        read last, for models that read titles. Neither leaves the device."
-    )]
+        read last, for models that read titles. Neither leaves the device.")]
     Import {
         /// Delimited text: item and, optionally, timestamp
         #[arg(value_name = "FILE", required_unless_present = "clicks", conflicts_with = "clicks")]

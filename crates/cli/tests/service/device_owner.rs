@@ -250,7 +250,8 @@ fn owner_brings_clicks_and_nothing_of_their_pages_leaves() {
         let words = ["enrol", "--server", &url, "--federation", "films", "--token", token.trim(), "--pi", "1"];
         words.iter().chain(more).map(|&word| word.to_owned()).collect()
     };
-    fs::write(owner.path("two.tsv"), "user\ttime\tpage\tcategories\nx\t1700000000\ta\t7\ny\t1700000000\ta\t7\n").unwrap();
+    fs::write(owner.path("two.tsv"), "user\ttime\tpage\tcategories\nx\t1700000000\ta\t7\ny\t1700000000\ta\t7\n")
+        .unwrap();
     let error = owner.fails(1, &words(&enrol(&["--clicks", "two.tsv"])));
     assert!(error.contains("line 3") && error.contains("one person's own log"), "{error}");
     assert!(owner.fails(2, &words(&enrol(&[]))).contains("--history"), "one of the two is needed");

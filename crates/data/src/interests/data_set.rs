@@ -103,9 +103,8 @@ impl Favourites {
         let sum: f64 = shares.iter().sum();
         let is_favourite = |of_person: &[u32]| -> Vec<bool> {
             let own = f64::from(of_person.iter().sum::<u32>());
-            let more = |(&count, share): (&u32, &f64)| {
-                count >= FAVOURITE && f64::from(count) * sum >= LIFT * share * own
-            };
+            let more =
+                |(&count, share): (&u32, &f64)| count >= FAVOURITE && f64::from(count) * sum >= LIFT * share * own;
             of_person.iter().zip(&shares).map(more).collect()
         };
         Self { categories: width, is_favourite: counts.chunks_exact(width.max(1)).flat_map(is_favourite).collect() }

@@ -59,9 +59,15 @@ mod tests {
     fn the_last_five_pages_of_each_category_are_kept() {
         let taxonomy = Taxonomy::parse("own", "id\tparent\tname\n1\t\tSkiing\n2\t\tChess\n".as_bytes()).unwrap();
         let mut log = "user\ttime\tpage\tcategories\n".to_owned();
-        for (time, page, categories) in
-            [(1, "old", "2"), (2, "a", "1"), (3, "b", "1"), (4, "c", "1|2"), (5, "a", "1"), (6, "d", "1"), (6, "e", "1")]
-        {
+        for (time, page, categories) in [
+            (1, "old", "2"),
+            (2, "a", "1"),
+            (3, "b", "1"),
+            (4, "c", "1|2"),
+            (5, "a", "1"),
+            (6, "d", "1"),
+            (6, "e", "1"),
+        ] {
             log += &format!("x\t{}\t{page}\t{categories}\n", 1_700_000_000 + time);
         }
         log += "x\t1700000007\tf\t1\ny\t1700000000\told\t2\n";

@@ -1,15 +1,15 @@
 //! Where clicks come from.
 
 use super::clicks::{ClickRules, Clicks};
+use super::data_set;
 use super::mind::mind_taxonomy;
 use super::readers::{read_clicks, town_clicks};
-use super::data_set;
 use super::synthetic::{self, SyntheticClicks};
 use super::taxonomy::Taxonomy;
 use crate::error::{DataError, Result};
 use crate::interactions::Dataset;
-use crate::{LoadOptions, find_source, load};
 use crate::town::{self, Town, TownError};
+use crate::{LoadOptions, find_source, load};
 use std::path::{Path, PathBuf};
 
 /// Where clicks come from: a synthetic population, a data set or a click log.

@@ -139,7 +139,8 @@ impl Device {
     /// # Errors
     /// If the store has a device that takes part, cannot be used, or the history is too long.
     pub fn enrol(mut store: Box<dyn Store>, enrolment: Enrolment, options: Options) -> Result<Self, DeviceError> {
-        let Enrolment { server, ca, federation, token, secret, seeds, history, pages, items, key, roster, .. } = enrolment;
+        let Enrolment { server, ca, federation, token, secret, seeds, history, pages, items, key, roster, .. } =
+            enrolment;
         let mut policy = enrolment.policy;
         check_name(&federation)?;
         check_length("interactions", history.len(), options.bounds.interactions)?;

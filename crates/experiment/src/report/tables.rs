@@ -59,7 +59,11 @@ pub(super) fn hidden_interests(data: &DataResults) -> Option<Table> {
         ("hit@4", "HIT@4", "Share of people whose hidden interest is among the first four."),
         ("precision@0.6", "Precision@0.6", "Of the categories scored above 0.6, the share that is the hidden one."),
         ("recall@0.6", "Recall@0.6", "Share of people whose hidden interest scores above 0.6."),
-        ("average_precision", "AP", "Average precision: area under the curve of precision over recall, at all thresholds."),
+        (
+            "average_precision",
+            "AP",
+            "Average precision: area under the curve of precision over recall, at all thresholds.",
+        ),
     ];
     let mut table = Table::new(format!("Hidden interests found on {}", data.label), "Model");
     for (key, title, help) in columns {

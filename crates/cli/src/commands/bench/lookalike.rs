@@ -13,10 +13,10 @@ use sottovoce_device::{
 use sottovoce_experiment::people::{Part, People};
 use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan};
 use sottovoce_federation::registry;
+use sottovoce_models::Flow;
 use sottovoce_models::federated::find;
 use sottovoce_models::federated::lookalike::{NetworkConfig, Text};
 use sottovoce_models::settings::{Config, Settings, Value};
-use sottovoce_models::Flow;
 use sottovoce_protocol::{
     FederationId, ModelVersion, Policy, RoundId, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec,
 };

@@ -5,9 +5,9 @@ mod workers;
 use crate::args::{Common, Fleet};
 use crate::commands::federation::client::secret;
 use crate::key_file;
-use crate::people;
 use crate::model_dir::Arrays;
 use crate::output::{self, Usage, usage};
+use crate::people;
 use crate::progress::Bar;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -159,10 +159,8 @@ fn of_clicks(args: &Fleet, common: &Common) -> Result<Users> {
     let people = people::read(&args.data, args.taxonomy.as_deref(), common)?;
     let ids = people.catalog.ids.clone();
     let id = |&row: &u32| ids.get(row as usize).unwrap_or_default().to_owned();
-    let page = |(title, rows): (&str, &[u32])| ReadPage {
-        title: title.to_owned(),
-        categories: rows.iter().map(id).collect(),
-    };
+    let page =
+        |(title, rows): (&str, &[u32])| ReadPage { title: title.to_owned(), categories: rows.iter().map(id).collect() };
     let of_part = people.numbers(Part::Train);
     let pages = of_part.iter().map(|&person| people.recent(person).map(page).collect()).collect();
     let interests: Vec<&[u32]> = of_part.iter().map(|&person| people.interests(person)).collect();

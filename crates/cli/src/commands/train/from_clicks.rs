@@ -103,8 +103,7 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
 }
 
 fn as_json(Suggestions { interest, suggested }: &Suggestions) -> serde_json::Value {
-    let best: Vec<_> =
-        suggested.iter().map(|(name, score)| json!({"category": name, "score": score})).collect();
+    let best: Vec<_> = suggested.iter().map(|(name, score)| json!({"category": name, "score": score})).collect();
     json!({"interest": interest, "suggested": best})
 }
 
