@@ -194,6 +194,15 @@ impl People {
         self.taxonomy.categories()[self.categories[row as usize] as usize].tier
     }
 
+    /// The encoder of titles, which knows how common the words of this log's titles are.
+    ///
+    /// # Errors
+    /// If there can be none with vectors of this length.
+    pub fn title_encoder(&self, dim: usize) -> Result<HashedNgrams, PeopleError> {
+        let titles = (0..self.clicks.pages().len() as u32).map(|page| self.clicks.title(page));
+        HashedNgrams::fit(NgramConfig { dim, ..NgramConfig::default() }, titles).map_err(failed("titles"))
+    }
+
     /// Vectors of all pages that people read, as the setting says.
     ///
     /// # Errors
@@ -204,11 +213,7 @@ impl People {
         let mut vector = vec![0.0; table.dim()];
         let (titles, entities) = match text {
             Text::Nothing => (None, None),
-            Text::Titles => {
-                let titles = (0..count).map(|page| self.clicks.title(page));
-                let encoder = HashedNgrams::fit(NgramConfig { dim, ..NgramConfig::default() }, titles);
-                (Some(encoder.map_err(failed("titles"))?), None)
-            }
+            Text::Titles => (Some(self.title_encoder(dim)?), None),
             Text::Entities => {
                 let mut corpus = Corpus::new();
                 (0..count).for_each(|page| corpus.push(self.clicks.entities(page)));

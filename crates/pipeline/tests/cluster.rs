@@ -5,6 +5,7 @@
 mod common;
 
 use common::{World, contents, first_day, history};
+use sottovoce_pipeline::engine::{Engine, Query};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -92,7 +93,7 @@ fn arguments(world: &World, tables: &Path, day: u64, scheduler: Option<u16>) -> 
         "--buckets=2".to_owned(),
     ];
     all.extend(scheduler.map(|port| format!("--scheduler=127.0.0.1:{port}")));
-    all.push("--patience=60".to_owned());
+    all.push("--step-timeout=60".to_owned());
     all
 }
 
@@ -166,4 +167,15 @@ fn executors_and_schedulers_that_are_killed_change_nothing() {
     }
     assert!(contents(&here) == contents(&there));
     println!("{struck} of {days} kills of executors and schedulers struck a running job: the same tables");
+}
+
+/// Somebody listens at the scheduler's address and never answers: the job ends, and says so.
+#[tokio::test]
+async fn a_cluster_that_never_answers_ends_the_job() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let scheduler = silent.local_addr().unwrap().to_string();
+    let engine = Engine::new(1, 64 << 20, Some(&scheduler), Duration::from_millis(100)).unwrap();
+    let query = Query { scans: Vec::new(), sql: "SELECT 1".to_owned(), constants: Vec::new() };
+    let error = format!("{:#}", engine.collect(&query).await.expect_err("nobody answers"));
+    assert_eq!(error, "the cluster failed 3 times: no answer for 0.1 s");
 }

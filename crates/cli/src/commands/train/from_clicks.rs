@@ -23,6 +23,9 @@ use std::time::Instant;
 const EXAMPLES: usize = 3;
 const SUGGESTIONS: usize = 6;
 
+/// The encoder of titles in a model's folder: the batch pipeline needs it to read pages as the model does.
+const ENCODER: &str = "titles.encoder";
+
 /// Whether the arguments name clicks.
 pub(super) fn are_clicks(args: &Train) -> bool {
     args.clicks.taxonomy.is_some() || ClickSource::is_synthetic(&args.data)
@@ -131,6 +134,7 @@ fn store(
     outcome: &serde_json::Value,
 ) -> Result<()> {
     let about = About::new(model.name, settings, seed, &people.name, "");
+    let encoder = lookalike::title_encoder(people, settings)?;
     let ids = people.ids(Part::Train);
     // Replayed people and those of an earlier period have no name: they come first.
     let unnamed = trained.train.users() - ids.len();
@@ -138,6 +142,9 @@ fn store(
         (0..unnamed).map(|number| format!("earlier-{number}")).chain(ids.iter().map(str::to_owned)).collect();
     folder::write_whole(out, |folder| {
         model_dir::write(folder, &about, trained.recommender.as_ref(), &trained.train, &names, &people.catalog)?;
+        if let Some(encoder) = &encoder {
+            folder::write(&folder.join(ENCODER), encoder.to_bytes())?;
+        }
         store_outcome(folder, outcome)
     })
 }
