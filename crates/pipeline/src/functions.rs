@@ -82,8 +82,8 @@ fn function(
     Arc::new(create_udf(name, takes, gives, Volatility::Immutable, Arc::new(run)))
 }
 
-/// The first column of the arguments as an array.
-fn column(args: &[ColumnarValue], at: usize) -> Result<ArrayRef> {
+/// An argument as an array, also where the planner knows that all rows have the same value.
+pub(crate) fn column(args: &[ColumnarValue], at: usize) -> Result<ArrayRef> {
     let rows = args.iter().find_map(|arg| match arg {
         ColumnarValue::Array(array) => Some(array.len()),
         ColumnarValue::Scalar(_) => None,

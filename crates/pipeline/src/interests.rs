@@ -403,28 +403,21 @@ fn interests(tables: &Tables, day: Day, bucket: usize, ids: &str) -> Query {
     Query { scans, sql, constants: vec![("ids", ScalarValue::Utf8(Some(ids.to_owned())))] }
 }
 
-/// The last pages of everybody who was active.
+/// The last pages of the day of everybody who was active. Those of earlier days are in earlier runs.
 fn pages(tables: &Tables, day: Day, bucket: usize) -> Query {
-    let mut scans = vec![tables.scan("clicks", Table::Clicks, tables.runs(Table::Clicks).last(), Some(bucket))];
-    let mut all = "SELECT person, pages_of(time, page) AS pages FROM clicks GROUP BY person".to_owned();
-    let known = tables.runs(Table::Pages);
-    if !known.is_empty() {
-        scans.push(tables.scan("today", Table::Visits, tables.runs(Table::Visits).last(), Some(bucket)));
-        scans.push(tables.scan("known", Table::Pages, known, Some(bucket)));
-        all = format!(
-            "SELECT person, merge_pages(pages) AS pages FROM ({all} UNION ALL SELECT person, pages FROM \
-             (SELECT person AS who FROM today) JOIN known ON person = who) GROUP BY person"
-        );
-    }
-    let number = day.number() as i32;
-    let sql = format!("SELECT person, pages, arrow_cast({number}, 'Date32') AS day FROM ({all}) ORDER BY person");
+    let scans = vec![tables.scan("clicks", Table::Clicks, tables.runs(Table::Clicks).last(), Some(bucket))];
+    let sql = format!(
+        "SELECT person, pages_of(time, page) AS pages, arrow_cast({}, 'Date32') AS day FROM clicks GROUP BY person \
+         ORDER BY person",
+        day.number() as i32
+    );
     Query { scans, sql, constants: Vec::new() }
 }
 
 /// How many interests the people have who were active.
 async fn count_interests(engine: &Engine, tables: &Tables) -> Result<u64> {
     let scan = tables.scan("today", Table::Interests, tables.runs(Table::Interests).last(), None);
-    let sql = "SELECT CAST(coalesce(sum(cardinality(score)), 0) AS BIGINT) FROM today".to_owned();
+    let sql = "SELECT count(*) FROM (SELECT unnest(score) FROM today)".to_owned();
     let rows = engine.collect(&Query { scans: vec![scan], sql, constants: Vec::new() }).await?;
     Ok(rows.first().map_or(0, |batch| batch.column(0).as_primitive::<Int64Type>().value(0) as u64))
 }

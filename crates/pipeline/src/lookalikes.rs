@@ -127,7 +127,8 @@ fn scores(settings: &Settings, [interests, pages, titles]: [&[Run]; 3], bucket: 
     let newest = |runs: &[Run]| runs[runs.len() - 1..].to_vec();
     let mut scans = vec![
         merged::scan(folder, "interests", Table::Interests, &newest(interests), Some(bucket)),
-        merged::scan(folder, "pages", Table::Pages, &newest(pages), Some(bucket)),
+        merged::scan(folder, "newest", Table::Pages, &newest(pages), Some(bucket)),
+        merged::scan(folder, "pages", Table::Pages, pages, Some(bucket)),
     ];
     // A page without a title has a place among the last ones, but no vector.
     let embedding = match titles.is_empty() {
@@ -139,7 +140,8 @@ fn scores(settings: &Settings, [interests, pages, titles]: [&[Run]; 3], bucket: 
     };
     let today = format!("arrow_cast({}, 'Date32')", day.number() as i32);
     let sql = format!(
-        "WITH active AS (SELECT person, pages FROM pages WHERE day = {today}), \
+        "WITH active AS (SELECT person, merge_pages(pages) AS pages FROM (SELECT pages.* FROM \
+         (SELECT person AS who FROM newest WHERE day = {today}) JOIN pages ON person = who) GROUP BY person), \
          recent AS (SELECT person, visit['time'] AS time, visit['page'] AS page FROM \
          (SELECT person, unnest(unpack_pages(pages)) AS visit FROM active)), \
          embedded AS (SELECT person, array_agg(embedding ORDER BY time, page DESC) AS vectors FROM ({embedding}) \

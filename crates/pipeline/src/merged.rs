@@ -3,7 +3,7 @@
 use crate::day::Day;
 use crate::engine::{Engine, Query, Scan};
 use crate::store::Folder;
-use crate::tables::{Manifest, Run, Table, check_files, latest, read_manifest, write_file};
+use crate::tables::{MERGED_PAGES, Manifest, Run, Table, check_files, latest, read_manifest, write_file};
 use crate::{interests, lookalikes};
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -51,7 +51,8 @@ pub async fn export(engine: &Engine, folder: &Folder, day: Day, table: Table, ou
         ),
         Table::Pages => format!(
             "SELECT person, visit['time'] AS time, visit['page'] AS page, day FROM \
-             (SELECT person, unnest(unpack_pages(pages)) AS visit, day FROM ({latest})) ORDER BY person, time DESC, page"
+             (SELECT person, unnest(unpack_pages(pages)) AS visit, day FROM ({MERGED_PAGES})) \
+             ORDER BY person, time DESC, page"
         ),
         Table::Lookalikes => format!("{latest} ORDER BY person"),
         other => bail!("{} cannot be exported", other.name()),

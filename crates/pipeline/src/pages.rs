@@ -1,10 +1,11 @@
 //! The pages that a person read last.
 
+use crate::functions::column;
 use crate::packed::{Piece, put, take, unzigzag, values, zigzag};
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, ListArray, StringBuilder, StructArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Fields, Int64Type};
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ pub(crate) fn pages_type() -> DataType {
 
 /// The pages of packed values, the last ones first.
 pub(crate) fn unpack_pages(args: &[ColumnarValue]) -> Result<ArrayRef> {
-    let ColumnarValue::Array(packed) = &args[0] else { return exec_err!("argument 1 must be a column") };
+    let packed = column(args, 0)?;
     let (mut times, mut names, mut lengths) = (Vec::new(), StringBuilder::new(), Vec::new());
     let mut pages: Vec<Page> = Vec::new();
     for bytes in values(packed.as_binary_view()) {

@@ -126,12 +126,17 @@ impl Table {
                 "SELECT person, merge_visits(visits, {}, 1000000000) AS visits FROM runs GROUP BY person ORDER BY person",
                 day.month_start()
             ),
-            Self::Interests | Self::Pages | Self::Lookalikes => format!("{} ORDER BY person", latest("runs")),
+            Self::Pages => format!("{MERGED_PAGES} ORDER BY person"),
+            Self::Interests | Self::Lookalikes => format!("{} ORDER BY person", latest("runs")),
             Self::Titles => "SELECT * FROM runs ORDER BY page".to_owned(),
             Self::Clicks | Self::Segments => unreachable!("these are never merged"),
         }
     }
 }
+
+/// The last pages of everybody in some runs.
+pub(crate) const MERGED_PAGES: &str =
+    "SELECT person, merge_pages(pages) AS pages, max(day) AS day FROM runs GROUP BY person";
 
 /// The row of each person's last day.
 pub(crate) fn latest(table: &str) -> String {

@@ -1,6 +1,6 @@
 //! What a person has visited, by category and day, and the interests that follow.
 
-use crate::functions::{DWELL_UNITS, Parsed, json, text};
+use crate::functions::{DWELL_UNITS, Parsed, column, json, text};
 use crate::packed::{Piece, put, take, unzigzag, values, zigzag};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Float64Builder, Int32Builder, ListBuilder, StringBuilder, StructArray, UInt16Builder,
@@ -141,7 +141,7 @@ pub(crate) fn score_visits(args: &[ColumnarValue]) -> Result<ArrayRef> {
         _ => exec_err!("argument {} must be a whole number", at + 1),
     };
     let (now, month, ids) = (constant(1)?, constant(2)?, ids(args, 3)?);
-    let ColumnarValue::Array(packed) = &args[0] else { return exec_err!("argument 1 must be a column") };
+    let packed = column(args, 0)?;
     let mut categories = ListBuilder::new(UInt16Builder::new());
     let mut levels: [ListBuilder<Int32Builder>; 3] = std::array::from_fn(|_| ListBuilder::new(Int32Builder::new()));
     let mut seconds = ListBuilder::new(Float64Builder::new());
@@ -195,7 +195,7 @@ pub(crate) fn score_visits(args: &[ColumnarValue]) -> Result<ArrayRef> {
 /// The ids of lists of codes.
 pub(crate) fn category_ids(args: &[ColumnarValue]) -> Result<ArrayRef> {
     let ids = ids(args, 1)?;
-    let ColumnarValue::Array(lists) = &args[0] else { return exec_err!("argument 1 must be a column") };
+    let lists = column(args, 0)?;
     let lists = lists.as_list::<i32>();
     let codes = lists.values().as_primitive::<UInt16Type>().values();
     let mut found = ListBuilder::new(StringBuilder::new());
