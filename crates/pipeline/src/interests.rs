@@ -299,23 +299,18 @@ impl Plan<'_> {
     fn clicks(&self, has_late: bool) -> Option<Query> {
         let Settings { day, late_days, .. } = *self.settings;
         let mut scans = vec![self.input?.scan()];
-        let mut sql = self.distinct(&format!("time >= {}", day.start()));
-        if has_late {
-            // Only the late ones are compared with what is there already.
-            let earliest = day.minus(late_days);
-            let seen = self.tables.runs(Table::Clicks).iter().filter(|run| run.last >= earliest && run.last < day);
-            let seen: Vec<&Run> = seen.collect();
-            let late = self.distinct(&format!("time >= {} AND time < {}", earliest.start(), day.start()));
-            sql = match seen.is_empty() {
-                true => format!("{sql} UNION ALL {late}"),
-                false => {
-                    scans.push(self.tables.scan("seen", Table::Clicks, seen, None));
-                    format!(
-                        "{sql} UNION ALL SELECT late.* FROM ({late}) AS late WHERE NOT EXISTS (SELECT 1 FROM seen \
-                         WHERE seen.person = late.person AND seen.page = late.page AND seen.time = late.time)"
-                    )
-                }
-            };
+        let earliest = day.minus(late_days);
+        let mut sql = self.distinct(&format!("time >= {}", earliest.start()));
+        let seen = self.tables.runs(Table::Clicks).iter().filter(|run| run.last >= earliest && run.last < day);
+        let seen: Vec<&Run> = seen.collect();
+        // Only late ones can be there already. No union of both kinds: a cluster may lose a branch of one and read
+        // another twice, where branches are a single part each.
+        if has_late && !seen.is_empty() {
+            scans.push(self.tables.scan("seen", Table::Clicks, seen, None));
+            sql = format!(
+                "SELECT new.* FROM ({sql}) AS new WHERE NOT EXISTS (SELECT 1 FROM seen \
+                 WHERE seen.person = new.person AND seen.page = new.page AND seen.time = new.time)"
+            );
         }
         let sql = format!(
             "SELECT person_bucket(person, {}) AS bucket, person, time, page, codes, dwell \

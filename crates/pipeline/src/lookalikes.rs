@@ -166,6 +166,7 @@ fn sizes(tables: &Tables, settings: &Settings, changed: bool) -> Option<Query> {
         scans.push(tables.scan("sizes", Table::Segments, [known], None));
         parts.push("SELECT category, people AS change FROM sizes".to_owned());
     }
+    // The last branch: a cluster restricts the others, which are plain scans, rightly.
     if !earlier.is_empty() {
         scans.push(tables.scan("earlier", Table::Lookalikes, earlier, None));
         let active = "(SELECT earlier.* FROM (SELECT person AS who FROM today) JOIN earlier ON person = who)";
