@@ -113,5 +113,6 @@ if __name__ == "__main__":
     if engine == "pyspark":
         count, total, seconds, query, all_in = pyspark(file, codes, threads)
     else:
-        count, total, seconds, query, all_in = polars(file, codes, threads, {"polars": "streaming"}.get(engine, "in-memory"))
+        kind = "streaming" if engine == "polars" else "in-memory"
+        count, total, seconds, query, all_in = polars(file, codes, threads, kind)
     print(f"{count} scores, sum {total}, {seconds:.2f} s, {query:.2f} CPU s, {all_in:.2f} with the engine's start")

@@ -59,7 +59,7 @@ pub struct Engine {
 
 impl Engine {
     /// An engine in this process with so many threads and bytes of memory, beyond which it spills to disk; with a
-    /// scheduler (`HOST:PORT`), its cluster's, where a step that has not finished after the time-out is submitted again.
+    /// scheduler (`HOST:PORT`), its cluster's, where a step that has not finished by the time-out is submitted again.
     ///
     /// # Errors
     /// If the engine does not start.
@@ -70,7 +70,12 @@ impl Engine {
             .with_disk_manager_builder(disk)
             .with_object_store_registry(Arc::new(Stores::default()))
             .build_arc()?;
-        Ok(Self { runtime, threads: threads.max(1), scheduler: scheduler.map(|at| format!("http://{at}")), step_timeout })
+        Ok(Self {
+            runtime,
+            threads: threads.max(1),
+            scheduler: scheduler.map(|at| format!("http://{at}")),
+            step_timeout,
+        })
     }
 
     /// Threads, and queries that are worth running at the same time.
@@ -127,8 +132,8 @@ impl Engine {
         let (mut attempts, mut timeouts) = (0, 0);
         loop {
             attempts += 1;
-            // An executor asks for tasks and reports results in one request. If that request fails (a scheduler that was
-            // killed, a machine too busy to answer in time), tasks or results are lost, and the scheduler waits for ever.
+            // Now and then a scheduler waits for ever for a task whose executor was killed, above all if another one was
+            // started at the same address.
             let (error, wait) = match tokio::time::timeout(self.step_timeout, step()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(error)) if error.is::<Planning>() => return Err(error),

@@ -80,8 +80,8 @@ impl Input {
     /// The files as a table `log`.
     pub(crate) fn scan(&self) -> Scan {
         let address = |file: &InputFile| self.folder.address(&format!("{}/{}", self.below, file.name));
-        // Without the metadata that some writers add, which need not be the same in all files; texts as views, which are
-        // not copied.
+        // Without the metadata that some writers add, which need not be the same in all files. Texts are views, which
+        // are not copied.
         let as_view = |field: &Arc<Field>| match field.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
             _ => field.clone(),

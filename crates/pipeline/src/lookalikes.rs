@@ -2,10 +2,10 @@
 
 use crate::day::Day;
 use crate::engine::{Engine, Query};
-use crate::{interests, merged};
 use crate::scorer::{Model, Popularity};
 use crate::store::Folder;
 use crate::tables::{Manifest, Run, Table, Tables, digest, latest, read_manifest};
+use crate::{interests, merged};
 use anyhow::{Context, Result, ensure};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
@@ -135,7 +135,8 @@ fn scores(settings: &Settings, [interests, pages, titles]: [&[Run]; 3], bucket: 
         true => "SELECT person, time, page, make_array(CAST(0 AS REAL)) AS embedding FROM recent WHERE false",
         false => {
             scans.push(merged::scan(folder, "titles", Table::Titles, titles, None));
-            "SELECT person, time, recent.page AS page, embedding FROM recent LEFT JOIN titles ON recent.page = titles.page"
+            "SELECT person, time, recent.page AS page, embedding FROM recent \
+             LEFT JOIN titles ON recent.page = titles.page"
         }
     };
     let today = format!("arrow_cast({}, 'Date32')", day.number() as i32);

@@ -82,7 +82,9 @@ impl Table {
                 must("day", Date32),
             ],
             Self::Pages => vec![must("person", Utf8View), must("pages", BinaryView), must("day", Date32)],
-            Self::Titles => vec![must("page", Utf8View), must("title", Utf8View), must("embedding", functions::vector())],
+            Self::Titles => {
+                vec![must("page", Utf8View), must("title", Utf8View), must("embedding", functions::vector())]
+            }
             Self::Lookalikes => {
                 vec![must("person", Utf8View), list("categories", Utf8), list("scores", Float32), must("day", Date32)]
             }
@@ -123,7 +125,8 @@ impl Table {
         match self {
             // Visits of more than 30 days ago never count again; all that matters of them is the last and the time.
             Self::Visits => format!(
-                "SELECT person, merge_visits(visits, {}, 1000000000) AS visits FROM runs GROUP BY person ORDER BY person",
+                "SELECT person, merge_visits(visits, {}, 1000000000) AS visits FROM runs GROUP BY person \
+                 ORDER BY person",
                 day.month_start()
             ),
             Self::Pages => format!("{MERGED_PAGES} ORDER BY person"),

@@ -6,16 +6,16 @@ use common::{Click, World, at_once, click, contents, engine, first_day, history,
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
-use sottovoce_pipeline::day::Day;
-use sottovoce_pipeline::engine::{Engine, Query, Scan};
-use sottovoce_pipeline::lookalikes::{self, Settings};
-use sottovoce_pipeline::merged;
-use sottovoce_pipeline::store::Folder;
 use safetensors::tensor::{Dtype, TensorView};
 use sottovoce_core::{Histories, History, PageTable, Pages};
 use sottovoce_models::federated::lookalike::CENTRAL;
 use sottovoce_models::settings::{Settings as ModelSettings, Value};
 use sottovoce_models::{Fit, Quiet, Recommender, TensorData};
+use sottovoce_pipeline::day::Day;
+use sottovoce_pipeline::engine::{Engine, Query, Scan};
+use sottovoce_pipeline::lookalikes::{self, Settings};
+use sottovoce_pipeline::merged;
+use sottovoce_pipeline::store::Folder;
 use sottovoce_pipeline::tables::Table;
 use sottovoce_pipeline::trained;
 use sottovoce_text::Encoder as _;
@@ -76,9 +76,9 @@ fn write_model(
     arrays.push(("items.text".to_owned(), Dtype::U8, vec![ids.len()], ids.concat().into_bytes()));
     arrays.push(("items.ends".to_owned(), Dtype::U32, vec![ids.len()], ends));
     arrays.push(("users.text".to_owned(), Dtype::U8, vec![4], b"anna".to_vec()));
-    let views = arrays.iter().map(|(name, dtype, shape, bytes)| {
-        (name.clone(), TensorView::new(*dtype, shape.clone(), bytes).unwrap())
-    });
+    let views = arrays
+        .iter()
+        .map(|(name, dtype, shape, bytes)| (name.clone(), TensorView::new(*dtype, shape.clone(), bytes).unwrap()));
     std::fs::write(folder.join("model.safetensors"), safetensors::serialize(views, None).unwrap()).unwrap();
     if let Some(encoder) = encoder {
         std::fs::write(folder.join("titles.encoder"), encoder).unwrap();

@@ -127,7 +127,9 @@ mod tests {
     const PAGE: [f32; 4] = [0.5, -1.0, 0.25, 2.0];
 
     fn settings() -> Vec<(&'static str, Value)> {
-        [("code", "3"), ("dim", "4"), ("units", "2"), ("cohort", "7")].map(|(key, value)| (key, Value::parse(value))).into()
+        [("code", "3"), ("dim", "4"), ("units", "2"), ("cohort", "7")]
+            .map(|(key, value)| (key, Value::parse(value)))
+            .into()
     }
 
     /// What a model says of a person with two interests and two pages, and what its predictor says.
@@ -165,10 +167,7 @@ mod tests {
         let people = Histories::from_lists(&[vec![0, 1, 4], vec![1, 2], vec![3, 5]], CATEGORIES).unwrap();
         recommender.fit(&people, &mut Fit::new(1, &mut Quiet)).unwrap();
         let predictor = Predictor::restore(model.name, settings(), &recommender.tensors(), CATEGORIES).unwrap();
-        agree(
-            |history, into| assert!(recommender.score_newcomer(history, into)),
-            &predictor,
-        );
+        agree(|history, into| assert!(recommender.score_newcomer(history, into)), &predictor);
     }
 
     #[test]
