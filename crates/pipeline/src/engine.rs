@@ -132,8 +132,7 @@ impl Engine {
         let (mut attempts, mut timeouts) = (0, 0);
         loop {
             attempts += 1;
-            // Now and then a scheduler waits for ever for a task whose executor was killed, above all if another one was
-            // started at the same address.
+            // A scheduler was seen to wait without end for a task whose executor had been killed.
             let (error, wait) = match tokio::time::timeout(self.step_timeout, step()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(error)) if error.is::<Planning>() => return Err(error),

@@ -389,7 +389,8 @@ fn interests(tables: &Tables, day: Day, bucket: usize, ids: &str) -> Query {
     let (now, month) = (day.end(), day.month_start());
     let sql = format!(
         "SELECT person, category_ids(found['category'], CAST($ids AS VARCHAR)) AS category, \
-         found['recency'] AS recency, found['frequency'] AS frequency, found['seconds'] AS seconds, found['score'] AS score, \
+         found['recency'] AS recency, found['frequency'] AS frequency, found['seconds'] AS seconds, \
+         found['score'] AS score, \
          arrow_cast({number}, 'Date32') AS day FROM (SELECT person, \
          score_visits(merge_visits(visits, {month}, {month}), {now}, {month}, CAST($ids AS VARCHAR)) AS found FROM \
          (SELECT visits.* FROM (SELECT person AS who FROM today) JOIN visits ON person = who) GROUP BY person) \

@@ -36,7 +36,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a model: JSON whose `kind` is `popularity`, or what [`pack`](crate::trained::pack) made of a look-alike model.
+    /// Reads a model: JSON whose `kind` is `popularity`, or what [`pack`](crate::trained::pack) made of a folder.
     ///
     /// # Errors
     /// If it is none, or says something impossible.
