@@ -142,7 +142,7 @@ mod tests {
         expected(history, &mut one);
         let mut scratch = predictor.scratch().unwrap();
         // What is left of another person changes nothing.
-        predictor.score(&[0], &[&[3.0; 4]; 5], &mut scratch, &mut other).unwrap();
+        predictor.score(&[0], &[&[3.0; 4][..]; 5], &mut scratch, &mut other).unwrap();
         assert_ne!(one, other);
         predictor.score(&[1, 4], &[&PAGE, &[1.0; 4]], &mut scratch, &mut other).unwrap();
         assert_eq!(one, other);
