@@ -14,6 +14,7 @@ use sottovoce_models::federated::lookalike::{Continual, NetworkConfig, PAGES, RE
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Choice, Config, Settings};
 use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary, Tensor};
+use sottovoce_text::HashedNgrams;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -97,6 +98,18 @@ pub fn text(settings: &Settings) -> (Text, usize) {
             (network.text, network.dim)
         }
         None => (Text::Nothing, 0),
+    }
+}
+
+/// The encoder of titles that a model with these settings reads pages by; none if it does not read titles. Whoever
+/// scores people with the model needs it too.
+///
+/// # Errors
+/// If there can be none.
+pub fn title_encoder(people: &People, settings: &Settings) -> Result<Option<HashedNgrams>, PeopleError> {
+    match text(settings) {
+        (Text::Titles, dim) => people.title_encoder(dim).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+#[cfg(feature = "cluster")]
 use crate::cluster;
 use crate::day::Day;
 use crate::engine::Engine;
@@ -9,6 +10,7 @@ use crate::lookalikes;
 use crate::merged;
 use crate::store::Folder;
 use crate::tables::{Manifest, Table};
+use crate::trained;
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sottovoce_data::interests::{CategoryMapping, ClickRules, Taxonomy};
@@ -37,8 +39,10 @@ enum Command {
     /// Writes click logs of people who do not exist
     Generate(GenerateArgs),
     /// Runs the scheduler of a cluster
+    #[cfg(feature = "cluster")]
     Scheduler(cluster::SchedulerArgs),
     /// Runs an executor of a cluster
+    #[cfg(feature = "cluster")]
     Executor(cluster::ExecutorArgs),
 }
 
@@ -47,9 +51,9 @@ struct EngineArgs {
     /// Runs on the cluster of this scheduler instead of in this process; all machines must reach the same folders
     #[arg(long, value_name = "HOST:PORT")]
     scheduler: Option<String>,
-    /// Seconds after which a step that a cluster has not finished is submitted again
+    /// Seconds after which a step that a cluster has not finished is submitted again; after three times the job fails
     #[arg(long, default_value_t = 1800)]
-    patience: u64,
+    step_timeout: u64,
     /// Threads [default: all cores]
     #[arg(long)]
     threads: Option<usize>,
@@ -61,7 +65,7 @@ struct EngineArgs {
 impl EngineArgs {
     fn open(&self) -> Result<Engine> {
         let threads = self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        Engine::new(threads, self.memory << 20, self.scheduler.as_deref(), Duration::from_secs(self.patience))
+        Engine::new(threads, self.memory << 20, self.scheduler.as_deref(), Duration::from_secs(self.step_timeout))
     }
 }
 
@@ -97,7 +101,7 @@ struct InterestsArgs {
     /// Buckets of people in new tables: parts of a job that are worked on at a time
     #[arg(long, default_value_t = 16)]
     buckets: usize,
-    /// Encoder of titles, as `HashedNgrams::to_bytes` gives it [default: one that has seen no corpus]
+    /// Encoder of titles: titles.encoder in a model's folder [default: one that has seen no titles]
     #[arg(long)]
     encoder: Option<PathBuf>,
     /// Values of a title's vector, without --encoder
@@ -121,7 +125,7 @@ struct LookalikesArgs {
     /// The day, whose interests must be there
     #[arg(long)]
     day: Day,
-    /// The model
+    /// The model: a folder that `sottovoce train --model lookalike --out` wrote, or a file of `popularity`
     #[arg(long)]
     model: PathBuf,
     /// Score from which a person belongs to the audience of a category
@@ -238,7 +242,9 @@ pub async fn run(cli: Cli) -> Result<()> {
             println!("{} clicks a day on {days} days from {first} in {}", clicks / days.max(1), args.out);
             Ok(())
         }
+        #[cfg(feature = "cluster")]
         Command::Scheduler(args) => cluster::scheduler(&args).await,
+        #[cfg(feature = "cluster")]
         Command::Executor(args) => cluster::executor(&args).await,
     }
 }
@@ -301,7 +307,11 @@ fn told(manifest: &Manifest<interests::State>) -> String {
 }
 
 async fn run_lookalikes(args: &LookalikesArgs) -> Result<()> {
-    let model = std::fs::read(&args.model).with_context(|| args.model.display().to_string())?;
+    let model = match args.model.is_dir() {
+        true => trained::pack(&args.model),
+        false => std::fs::read(&args.model).map_err(anyhow::Error::from),
+    };
+    let model = model.with_context(|| args.model.display().to_string())?;
     let settings =
         lookalikes::Settings { tables: Folder::open(&args.tables)?, day: args.day, model, threshold: args.threshold };
     let engine = args.engine.open()?;

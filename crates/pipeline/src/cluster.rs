@@ -100,6 +100,9 @@ pub async fn executor(args: &ExecutorArgs) -> Result<()> {
     std::fs::create_dir_all(&work_dir).with_context(|| work_dir.display().to_string())?;
     let mut registry = BallistaFunctionRegistry::default();
     registry.scalar_functions.extend(functions::all().into_iter().map(|one| (one.name().to_owned(), one)));
+    registry
+        .aggregate_functions
+        .extend(functions::all_aggregates().into_iter().map(|one| (one.name().to_owned(), one)));
     let settings = ExecutorProcessConfig {
         bind_host: args.bind.clone(),
         external_host: Some(args.host.clone().unwrap_or_else(|| args.bind.clone())),

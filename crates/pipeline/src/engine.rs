@@ -3,6 +3,7 @@
 use crate::functions;
 use crate::store::Stores;
 use anyhow::{Context, Result, anyhow};
+#[cfg(feature = "cluster")]
 use ballista_core::extension::{SessionConfigExt, SessionStateExt};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -39,9 +40,13 @@ pub struct Query {
     pub constants: Vec<(&'static str, ScalarValue)>,
 }
 
-/// How many times a query is submitted to a cluster before the job gives up. The waits between add up to about three
+/// How many times a step is submitted to a cluster before the job gives up. The waits between add up to about three
 /// minutes: enough to start a scheduler again.
 const ATTEMPTS: u32 = 20;
+/// How many of these may end by the time-out, which would otherwise add up to hours.
+const TIMEOUTS: u32 = 3;
+/// How much longer each wait is than the one before.
+const WAIT: Duration = Duration::from_millis(500);
 
 /// Runs queries.
 #[derive(Clone)]
@@ -49,23 +54,28 @@ pub struct Engine {
     runtime: Arc<RuntimeEnv>,
     threads: usize,
     scheduler: Option<String>,
-    patience: Duration,
+    step_timeout: Duration,
 }
 
 impl Engine {
     /// An engine in this process with so many threads and bytes of memory, beyond which it spills to disk; with a
-    /// scheduler (`HOST:PORT`), its cluster's, where a step that has not finished after `patience` is submitted again.
+    /// scheduler (`HOST:PORT`), its cluster's, where a step that has not finished by the time-out is submitted again.
     ///
     /// # Errors
     /// If the engine does not start.
-    pub fn new(threads: usize, memory: usize, scheduler: Option<&str>, patience: Duration) -> Result<Self> {
+    pub fn new(threads: usize, memory: usize, scheduler: Option<&str>, step_timeout: Duration) -> Result<Self> {
         let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::OsTmpDirectory);
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(memory)))
             .with_disk_manager_builder(disk)
             .with_object_store_registry(Arc::new(Stores::default()))
             .build_arc()?;
-        Ok(Self { runtime, threads: threads.max(1), scheduler: scheduler.map(|at| format!("http://{at}")), patience })
+        Ok(Self {
+            runtime,
+            threads: threads.max(1),
+            scheduler: scheduler.map(|at| format!("http://{at}")),
+            step_timeout,
+        })
     }
 
     /// Threads, and queries that are worth running at the same time.
@@ -77,8 +87,7 @@ impl Engine {
     fn session(&self, partitions: usize) -> Result<SessionContext> {
         let state = state(config().with_target_partitions(partitions), self.runtime.clone());
         Ok(SessionContext::new_with_state(match &self.scheduler {
-            // The functions are not taken along.
-            Some(url) => with_functions(state.upgrade_for_ballista(url.clone())?),
+            Some(url) => on_cluster(state, url)?,
             None => state,
         }))
     }
@@ -111,27 +120,33 @@ impl Engine {
     }
 
     /// Does a step that reads from queries. On a cluster, where machines come and go, a step that failed is done again:
-    /// steps write nothing until they are complete, and give the same bytes every time.
+    /// steps write nothing until they are complete, and give the same bytes every time. It always ends: with a cluster
+    /// that never answers after three time-outs, with one that always fails after [`ATTEMPTS`] errors.
     ///
     /// # Errors
     /// The step's error; on a cluster the last one.
     pub async fn retry<T, F: Future<Output = Result<T>>>(&self, step: impl Fn() -> F) -> Result<T> {
-        let mut attempt = 1;
+        if self.scheduler.is_none() {
+            return step().await;
+        }
+        let (mut attempts, mut timeouts) = (0, 0);
         loop {
-            // A cluster may forget a job, and then nobody says that it has failed.
-            let done = match self.scheduler {
-                Some(_) => {
-                    tokio::time::timeout(self.patience, step()).await.unwrap_or_else(|_| Err(anyhow!("no answer")))
+            attempts += 1;
+            // A scheduler was seen to wait without end for a task whose executor had been killed.
+            let (error, wait) = match tokio::time::timeout(self.step_timeout, step()).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(error)) if error.is::<Planning>() => return Err(error),
+                Ok(Err(error)) => (error, WAIT * attempts),
+                Err(_) => {
+                    timeouts += 1;
+                    (anyhow!("no answer for {} s", self.step_timeout.as_secs_f32()), Duration::ZERO)
                 }
-                None => step().await,
             };
-            let error = match done {
-                Err(error) if self.scheduler.is_some() && attempt < ATTEMPTS && !error.is::<Planning>() => error,
-                done => return done,
-            };
+            if attempts == ATTEMPTS || timeouts == TIMEOUTS {
+                return Err(error.context(format!("the cluster failed {attempts} times")));
+            }
             eprintln!("the cluster failed ({}); submitting again", first_line(&error));
-            tokio::time::sleep(Duration::from_millis(500 * u64::from(attempt.min(20)))).await;
-            attempt += 1;
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -154,9 +169,25 @@ fn first_line(error: &anyhow::Error) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
+/// A session whose plans run on the cluster of a scheduler.
+#[cfg(feature = "cluster")]
+fn on_cluster(state: SessionState, url: &str) -> Result<SessionState> {
+    // The functions are not taken along.
+    Ok(with_functions(state.upgrade_for_ballista(url.to_owned())?))
+}
+
+#[cfg(not(feature = "cluster"))]
+fn on_cluster(_: SessionState, _: &str) -> Result<SessionState> {
+    Err(Planning("this program was built without the feature `cluster`".to_owned()).into())
+}
+
 /// The settings of all sessions, here and on a cluster.
 pub(crate) fn config() -> SessionConfig {
-    let mut config = SessionConfig::new_with_ballista().with_information_schema(false);
+    #[cfg(feature = "cluster")]
+    let config = SessionConfig::new_with_ballista();
+    #[cfg(not(feature = "cluster"))]
+    let config = SessionConfig::new();
+    let mut config = config.with_information_schema(false);
     let parquet = &mut config.options_mut().execution.parquet;
     // Only rows of people who were active are decoded.
     parquet.pushdown_filters = true;
@@ -174,6 +205,9 @@ fn with_functions(mut state: SessionState) -> SessionState {
         // Nothing of the same name is there, and a session takes any function.
         let _ = state.register_udf(function);
     }
+    for aggregate in functions::all_aggregates() {
+        let _ = state.register_udaf(aggregate);
+    }
     state
 }
 
@@ -186,3 +220,5 @@ impl std::fmt::Display for Planning {
         write!(f, "this query has no plan: {}", self.0)
     }
 }
+
+impl std::error::Error for Planning {}

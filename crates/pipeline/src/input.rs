@@ -6,7 +6,7 @@ use crate::store::Folder;
 use anyhow::{Context, Result, bail, ensure};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use futures_util::StreamExt;
@@ -80,8 +80,13 @@ impl Input {
     /// The files as a table `log`.
     pub(crate) fn scan(&self) -> Scan {
         let address = |file: &InputFile| self.folder.address(&format!("{}/{}", self.below, file.name));
-        // Without the metadata that some writers add, which need not be the same in all files.
-        let schema = Arc::new(Schema::new(self.schema.fields().clone()));
+        // Without the metadata that some writers add, which need not be the same in all files. Texts are views, which
+        // are not copied.
+        let as_view = |field: &Arc<Field>| match field.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
+            _ => field.clone(),
+        };
+        let schema = Arc::new(Schema::new(self.schema.fields().iter().map(as_view).collect::<Fields>()));
         Scan { name: "log", files: self.files.iter().map(address).collect(), schema }
     }
 

@@ -2,10 +2,10 @@
 
 use crate::day::Day;
 use crate::engine::{Engine, Query};
-use crate::functions::{CodeMap, DWELL_UNITS, category_texts};
+use crate::functions::{CodeMap, category_texts};
 use crate::input::{Input, InputFile, open_day};
 use crate::store::Folder;
-use crate::tables::{Manifest, Run, Table, Tables};
+use crate::tables::{Manifest, Run, Table, Tables, digest};
 use anyhow::{Result, bail, ensure};
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::compute::cast;
@@ -18,9 +18,6 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The name of the job in manifests.
 pub const JOB: &str = "interests";
-
-/// Pages of a person that a model sees.
-pub const LAST_PAGES: usize = 5;
 
 /// What the job is told.
 pub struct Settings<'a> {
@@ -124,7 +121,7 @@ pub async fn run(engine: &Engine, settings: &Settings<'_>) -> Result<Manifest<St
     let Settings { day, rules, .. } = *settings;
     let (mut tables, old) = Tables::open::<State>(&settings.tables, engine, JOB, day).await?;
     let encoder = settings.encoder.to_bytes();
-    let digest = blake3::hash(&encoder).to_hex()[..16].to_owned();
+    let digest = digest(&encoder);
     let (buckets, mut categories) = match old {
         Some(old) => {
             ensure!(
@@ -156,14 +153,13 @@ pub async fn run(engine: &Engine, settings: &Settings<'_>) -> Result<Manifest<St
     let today = |run: &Run| run.last == day && run.level == 0;
     if tables.runs(Table::Clicks).last().is_some_and(today) {
         let queries = (0..buckets).map(|bucket| visits(&tables, bucket));
-        tables.add(Table::Visits, queries.collect()).await?;
-        let ids = json(&categories)?;
-        let excluded = excluded(rules, &categories);
-        let queries = (0..buckets).map(|bucket| interests(&tables, day, bucket, &ids, &excluded));
-        report.interests = tables.add(Table::Interests, queries.collect()).await?.rows();
+        report.people = tables.add(Table::Visits, queries.collect()).await?.rows();
+        let ids = json(&scored_ids(rules, &categories))?;
+        let queries = (0..buckets).map(|bucket| interests(&tables, day, bucket, &ids));
+        tables.add(Table::Interests, queries.collect()).await?;
+        report.interests = count_interests(engine, &tables).await?;
         let queries = (0..buckets).map(|bucket| pages(&tables, day, bucket));
         tables.add(Table::Pages, queries.collect()).await?;
-        report.people = people(engine, &tables).await?;
         if let Some(query) = titles {
             report.new_titles = tables.add(Table::Titles, vec![query]).await?.rows();
         }
@@ -283,10 +279,10 @@ fn code(rules: &ClickRules, known: HashMap<String, Option<Vec<u32>>>, categories
     Ok(known.into_iter().map(|(text, found)| (text, found.map(coded))).collect())
 }
 
-/// Codes that must not be scored: they were used once, but are sensitive or gone by today's rules.
-fn excluded(rules: &ClickRules, categories: &[String]) -> Vec<usize> {
-    let fits = |id: &String| rules.resolve(id).is_some_and(|found| !found.is_empty());
-    (0..categories.len()).filter(|&code| !fits(&categories[code])).collect()
+/// Ids by code; none for categories that were used once, but are sensitive or gone by today's rules.
+fn scored_ids<'a>(rules: &ClickRules, categories: &'a [String]) -> Vec<Option<&'a String>> {
+    let fits = |id: &&String| rules.resolve(id).is_some_and(|found| !found.is_empty());
+    categories.iter().map(|id| Some(id).filter(fits)).collect()
 }
 
 /// What the queries over the day's log have in common.
@@ -303,26 +299,21 @@ impl Plan<'_> {
     fn clicks(&self, has_late: bool) -> Option<Query> {
         let Settings { day, late_days, .. } = *self.settings;
         let mut scans = vec![self.input?.scan()];
-        let mut sql = self.distinct(&format!("time >= {}", day.start()));
-        if has_late {
-            // Only the late ones are compared with what is there already.
-            let earliest = day.minus(late_days);
-            let seen = self.tables.runs(Table::Clicks).iter().filter(|run| run.last >= earliest && run.last < day);
-            let seen: Vec<&Run> = seen.collect();
-            let late = self.distinct(&format!("time >= {} AND time < {}", earliest.start(), day.start()));
-            sql = match seen.is_empty() {
-                true => format!("{sql} UNION ALL {late}"),
-                false => {
-                    scans.push(self.tables.scan("seen", Table::Clicks, seen, None));
-                    format!(
-                        "{sql} UNION ALL SELECT late.* FROM ({late}) AS late WHERE NOT EXISTS (SELECT 1 FROM seen \
-                         WHERE seen.person = late.person AND seen.page = late.page AND seen.time = late.time)"
-                    )
-                }
-            };
+        let earliest = day.minus(late_days);
+        let mut sql = self.distinct(&format!("time >= {}", earliest.start()));
+        let seen = self.tables.runs(Table::Clicks).iter().filter(|run| run.last >= earliest && run.last < day);
+        let seen: Vec<&Run> = seen.collect();
+        // Only late ones can be there already. No union of both kinds: a cluster may lose a branch of one and read
+        // another twice, where branches are a single part each.
+        if has_late && !seen.is_empty() {
+            scans.push(self.tables.scan("seen", Table::Clicks, seen, None));
+            sql = format!(
+                "SELECT new.* FROM ({sql}) AS new WHERE NOT EXISTS (SELECT 1 FROM seen \
+                 WHERE seen.person = new.person AND seen.page = new.page AND seen.time = new.time)"
+            );
         }
         let sql = format!(
-            "SELECT person_bucket(person, {}) AS bucket, person, time, page, unpack_codes(codes) AS categories, dwell \
+            "SELECT person_bucket(person, {}) AS bucket, person, time, page, codes, dwell \
              FROM ({sql}) ORDER BY bucket, person, time DESC, page",
             self.buckets
         );
@@ -368,7 +359,8 @@ impl Plan<'_> {
             );
         }
         let sql = format!(
-            "SELECT page, title, encode_title(title, arrow_cast($encoder, 'Binary')) AS embedding FROM ({new}) ORDER BY page"
+            "SELECT page, title, encode_title(title, arrow_cast($encoder, 'Binary')) AS embedding FROM ({new}) \
+             ORDER BY page"
         );
         let mut constants = self.constants();
         constants.push(("encoder", ScalarValue::Binary(Some(encoder.to_vec()))));
@@ -376,69 +368,53 @@ impl Plan<'_> {
     }
 }
 
-/// The day's clicks by person, category and day.
+/// Bounds between which all days are told apart.
+const ALL_DAYS: &str = "-1000000000, 1000000000";
+
+/// What everybody who was active visited on the day.
 fn visits(tables: &Tables, bucket: usize) -> Query {
-    let sql = "SELECT person, category, CAST(floor(time / 86400.0) AS INT) AS day, count(*) AS visits, max(time) AS last, \
-               coalesce(sum(dwell), 0) AS dwell, count(*) - count(dwell) AS untimed \
-               FROM (SELECT person, time, dwell, unnest(categories) AS category FROM clicks) \
-               GROUP BY person, category, CAST(floor(time / 86400.0) AS INT) ORDER BY person, category, day";
     let scans = vec![tables.scan("clicks", Table::Clicks, tables.runs(Table::Clicks).last(), Some(bucket))];
-    Query { scans, sql: sql.to_owned(), constants: Vec::new() }
-}
-
-/// Scores of everybody who was active, from all that is known of them.
-fn interests(tables: &Tables, day: Day, bucket: usize, ids: &str, excluded: &[usize]) -> Query {
-    let scans = vec![
-        tables.scan("today", Table::Visits, tables.runs(Table::Visits).last(), Some(bucket)),
-        tables.scan("visits", Table::Visits, tables.runs(Table::Visits), Some(bucket)),
-    ];
-    let unwanted: Vec<String> = excluded.iter().map(usize::to_string).collect();
-    let unwanted = match unwanted.is_empty() {
-        true => String::new(),
-        false => format!("WHERE category NOT IN ({})", unwanted.join(", ")),
-    };
     let sql = format!(
-        "SELECT person, category_id(category, CAST($ids AS VARCHAR)) AS category, recency, frequency, seconds, \
-         interest_score(recency, frequency, seconds) AS score, arrow_cast({number}, 'Date32') AS day FROM \
-         (SELECT person, category, recency_level({now} - last) AS recency, frequency_level(visits) AS frequency, \
-         CASE WHEN untimed = 0 THEN CAST(dwell AS DOUBLE) / {DWELL_UNITS:?} END AS seconds FROM \
-         (SELECT person, category, max(last) AS last, sum(CASE WHEN day >= {month} THEN visits ELSE 0 END) AS visits, \
-         sum(dwell) AS dwell, sum(untimed) AS untimed FROM \
-         (SELECT visits.* FROM (SELECT DISTINCT person AS who FROM today) JOIN visits ON person = who) {unwanted} \
-         GROUP BY person, category)) ORDER BY person, category",
-        number = day.number() as i32,
-        now = day.end(),
-        month = day.month_start(),
-    );
-    Query { scans, sql, constants: vec![("ids", ScalarValue::Utf8(Some(ids.to_owned())))] }
-}
-
-/// The last pages of everybody who was active.
-fn pages(tables: &Tables, day: Day, bucket: usize) -> Query {
-    let mut scans = vec![tables.scan("today", Table::Clicks, tables.runs(Table::Clicks).last(), Some(bucket))];
-    let mut all = "SELECT person, time, page FROM today".to_owned();
-    let known = tables.runs(Table::Pages);
-    if !known.is_empty() {
-        scans.push(tables.scan("pages", Table::Pages, known, Some(bucket)));
-        // Several runs may tell of one person; a page that is in two of them is one visit.
-        all = format!(
-            "SELECT DISTINCT person, time, page FROM ({all} UNION ALL SELECT person, time, page FROM \
-             (SELECT DISTINCT person AS who FROM today) JOIN pages ON person = who)"
-        );
-    }
-    let sql = format!(
-        "SELECT person, time, page, arrow_cast({}, 'Date32') AS day FROM (SELECT *, row_number() OVER \
-         (PARTITION BY person ORDER BY time DESC, page) AS place FROM ({all})) WHERE place <= {LAST_PAGES} \
-         ORDER BY person, time DESC, page",
-        day.number() as i32,
+        "SELECT person, visits_of(codes, time, dwell, {ALL_DAYS}) AS visits FROM clicks GROUP BY person ORDER BY person"
     );
     Query { scans, sql, constants: Vec::new() }
 }
 
-/// How many people were active.
-async fn people(engine: &Engine, tables: &Tables) -> Result<u64> {
-    let scan = tables.scan("today", Table::Visits, tables.runs(Table::Visits).last(), None);
-    let sql = "SELECT count(DISTINCT person) FROM today".to_owned();
+/// Scores of everybody who was active, from all that is known of them.
+fn interests(tables: &Tables, day: Day, bucket: usize, ids: &str) -> Query {
+    let scans = vec![
+        tables.scan("today", Table::Visits, tables.runs(Table::Visits).last(), Some(bucket)),
+        tables.scan("visits", Table::Visits, tables.runs(Table::Visits), Some(bucket)),
+    ];
+    let (now, month) = (day.end(), day.month_start());
+    let sql = format!(
+        "SELECT person, category_ids(found['category'], CAST($ids AS VARCHAR)) AS category, \
+         found['recency'] AS recency, found['frequency'] AS frequency, found['seconds'] AS seconds, \
+         found['score'] AS score, \
+         arrow_cast({number}, 'Date32') AS day FROM (SELECT person, \
+         score_visits(merge_visits(visits, {month}, {month}), {now}, {month}, CAST($ids AS VARCHAR)) AS found FROM \
+         (SELECT visits.* FROM (SELECT person AS who FROM today) JOIN visits ON person = who) GROUP BY person) \
+         ORDER BY person",
+        number = day.number() as i32,
+    );
+    Query { scans, sql, constants: vec![("ids", ScalarValue::Utf8(Some(ids.to_owned())))] }
+}
+
+/// The last pages of the day of everybody who was active. Those of earlier days are in earlier runs.
+fn pages(tables: &Tables, day: Day, bucket: usize) -> Query {
+    let scans = vec![tables.scan("clicks", Table::Clicks, tables.runs(Table::Clicks).last(), Some(bucket))];
+    let sql = format!(
+        "SELECT person, pages_of(time, page) AS pages, arrow_cast({}, 'Date32') AS day FROM clicks GROUP BY person \
+         ORDER BY person",
+        day.number() as i32
+    );
+    Query { scans, sql, constants: Vec::new() }
+}
+
+/// How many interests the people have who were active.
+async fn count_interests(engine: &Engine, tables: &Tables) -> Result<u64> {
+    let scan = tables.scan("today", Table::Interests, tables.runs(Table::Interests).last(), None);
+    let sql = "SELECT count(*) FROM (SELECT unnest(score) FROM today)".to_owned();
     let rows = engine.collect(&Query { scans: vec![scan], sql, constants: Vec::new() }).await?;
     Ok(rows.first().map_or(0, |batch| batch.column(0).as_primitive::<Int64Type>().value(0) as u64))
 }

@@ -2,10 +2,10 @@
 
 use crate::day::Day;
 use crate::engine::{Engine, Query};
-use crate::merged;
 use crate::scorer::{Model, Popularity};
 use crate::store::Folder;
-use crate::tables::{Manifest, Run, Table, Tables, latest};
+use crate::tables::{Manifest, Run, Table, Tables, digest, latest, read_manifest};
+use crate::{interests, merged};
 use anyhow::{Context, Result, ensure};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
@@ -55,7 +55,7 @@ pub struct State {
 pub async fn run(engine: &Engine, settings: &Settings) -> Result<Manifest<State>> {
     let Settings { tables: folder, day, model, threshold } = settings;
     ensure!((0.0..=1.0).contains(threshold), "a threshold of {threshold}: expected 0 to 1");
-    Model::parse(model)?;
+    let scorer = Model::parse(model)?;
     let (mut tables, old) = Tables::open::<State>(folder, engine, JOB, *day).await?;
     if let Some(old) = old {
         ensure!(
@@ -66,6 +66,8 @@ pub async fn run(engine: &Engine, settings: &Settings) -> Result<Manifest<State>
         );
     }
     let missing = || format!("run `interests --day {day}` first");
+    let written = read_manifest::<interests::State>(folder, interests::JOB, *day).await.with_context(missing)?;
+    check_model(&scorer, &written.state)?;
     let mut runs = Vec::new();
     for table in [Table::Interests, Table::Pages, Table::Titles] {
         runs.push(merged::runs(folder, *day, table).await.with_context(missing)?);
@@ -96,8 +98,27 @@ pub async fn run(engine: &Engine, settings: &Settings) -> Result<Manifest<State>
     }
     tables.compact(Table::Lookalikes).await?;
     tables.forget(Table::Segments, day.minus(SIZES_KEPT));
-    let model = blake3::hash(model).to_hex()[..16].to_owned();
+    let model = digest(model);
     tables.commit(State { model, threshold: *threshold, people, members, segments }).await
+}
+
+/// Fails if the model was not trained on such interests and titles.
+fn check_model(model: &Model, tables: &interests::State) -> Result<()> {
+    if let Some(encoder) = model.scorer().encoder() {
+        ensure!(
+            encoder == tables.encoder,
+            "the model reads titles by another encoder ({encoder}) than that of the tables ({}): write new tables with \
+             `interests --encoder MODEL/titles.encoder`",
+            tables.encoder
+        );
+    }
+    let known = tables.categories.iter().any(|id| model.number(id).is_some());
+    ensure!(
+        known || tables.categories.is_empty() || !model.scorer().reads_interests(),
+        "the model knows none of the {} categories in the tables: was it trained with another taxonomy?",
+        tables.categories.len()
+    );
+    Ok(())
 }
 
 /// Scores of a bucket's people who were active.
@@ -106,27 +127,31 @@ fn scores(settings: &Settings, [interests, pages, titles]: [&[Run]; 3], bucket: 
     let newest = |runs: &[Run]| runs[runs.len() - 1..].to_vec();
     let mut scans = vec![
         merged::scan(folder, "interests", Table::Interests, &newest(interests), Some(bucket)),
-        merged::scan(folder, "pages", Table::Pages, &newest(pages), Some(bucket)),
+        merged::scan(folder, "newest", Table::Pages, &newest(pages), Some(bucket)),
+        merged::scan(folder, "pages", Table::Pages, pages, Some(bucket)),
     ];
-    let embedded = match titles.is_empty() {
-        true => "SELECT person, make_array(make_array(CAST(0 AS REAL))) AS vectors FROM recent WHERE false".to_owned(),
+    // A page without a title has a place among the last ones, but no vector.
+    let embedding = match titles.is_empty() {
+        true => "SELECT person, time, page, make_array(CAST(0 AS REAL)) AS embedding FROM recent WHERE false",
         false => {
             scans.push(merged::scan(folder, "titles", Table::Titles, titles, None));
-            "SELECT person, array_agg(embedding ORDER BY time, recent.page DESC) AS vectors FROM recent JOIN titles \
-             ON recent.page = titles.page GROUP BY person"
-                .to_owned()
+            "SELECT person, time, recent.page AS page, embedding FROM recent \
+             LEFT JOIN titles ON recent.page = titles.page"
         }
     };
     let today = format!("arrow_cast({}, 'Date32')", day.number() as i32);
     let sql = format!(
-        "WITH recent AS (SELECT person, time, page FROM pages WHERE day = {today}), \
-         liked AS (SELECT person, array_agg(category ORDER BY category) AS likes FROM interests \
-         WHERE day = {today} AND score >= {THRESHOLD} GROUP BY person), embedded AS ({embedded}) \
+        "WITH active AS (SELECT person, merge_pages(pages) AS pages FROM (SELECT pages.* FROM \
+         (SELECT person AS who FROM newest WHERE day = {today}) JOIN pages ON person = who) GROUP BY person), \
+         recent AS (SELECT person, visit['time'] AS time, visit['page'] AS page FROM \
+         (SELECT person, unnest(unpack_pages(pages)) AS visit FROM active)), \
+         embedded AS (SELECT person, array_agg(embedding ORDER BY time, page DESC) AS vectors FROM ({embedding}) \
+         GROUP BY person) \
          SELECT person, found['categories'] AS categories, found['scores'] AS scores, {today} AS day FROM \
-         (SELECT active.person AS person, lookalike_scores(likes, vectors, arrow_cast($model, 'Binary'), \
-         arrow_cast({threshold:?}, 'Float32')) AS found FROM (SELECT DISTINCT person FROM recent) AS active \
-         LEFT JOIN liked ON liked.person = active.person LEFT JOIN embedded ON embedded.person = active.person) \
-         ORDER BY person",
+         (SELECT active.person AS person, lookalike_scores(category, score, vectors, arrow_cast($model, 'Binary'), \
+         arrow_cast({threshold:?}, 'Float32')) AS found FROM active \
+         LEFT JOIN (SELECT person, category, score FROM interests WHERE day = {today}) AS known \
+         ON known.person = active.person LEFT JOIN embedded ON embedded.person = active.person) ORDER BY person",
     );
     Query { scans, sql, constants: vec![("model", ScalarValue::Binary(Some(model.clone())))] }
 }
@@ -142,12 +167,13 @@ fn sizes(tables: &Tables, settings: &Settings, changed: bool) -> Option<Query> {
         scans.push(tables.scan("sizes", Table::Segments, [known], None));
         parts.push("SELECT category, people AS change FROM sizes".to_owned());
     }
+    // The last branch: a cluster restricts the others, which are plain scans, rightly.
     if !earlier.is_empty() {
         scans.push(tables.scan("earlier", Table::Lookalikes, earlier, None));
         let active = "(SELECT earlier.* FROM (SELECT person AS who FROM today) JOIN earlier ON person = who)";
         parts.push(format!(
             "SELECT unnest(categories) AS category, -1 AS change FROM (WITH active AS {active} {})",
-            latest("active", "day")
+            latest("active")
         ));
     }
     let sql = format!(
@@ -166,21 +192,24 @@ fn sizes(tables: &Tables, settings: &Settings, changed: bool) -> Option<Query> {
 pub async fn popularity(engine: &Engine, folder: &Folder, day: Day) -> Result<Popularity> {
     let runs = merged::runs(folder, day, Table::Interests).await?;
     ensure!(!runs.is_empty(), "nobody was active up to {day}");
-    let sql = |what: &str| Query {
+    let query = |what: &str, then: &str| Query {
         scans: vec![merged::scan(folder, "runs", Table::Interests, &runs, None)],
-        sql: format!("{what} FROM ({})", latest("runs", "category")),
+        sql: format!("{what} FROM ({}) {then}", latest("runs")),
         constants: Vec::new(),
     };
-    let mut query = sql("SELECT category, count(*) AS people");
-    query.sql += &format!(" WHERE score >= {THRESHOLD} GROUP BY category ORDER BY category");
+    let then = format!(") WHERE score >= {THRESHOLD} GROUP BY category ORDER BY category");
+    let counts = query(
+        "SELECT category, count(*) AS people FROM (SELECT unnest(category) AS category, unnest(score) AS score",
+        &then,
+    );
     let mut interested = Vec::new();
-    for batch in engine.collect(&query).await? {
+    for batch in engine.collect(&counts).await? {
         let ids = cast(batch.column(0), &DataType::Utf8View)?;
         let counts = batch.column(1).as_primitive::<Int64Type>().values();
         let ids = ids.as_string_view().iter().flatten().map(str::to_owned);
         interested.extend(ids.zip(counts.iter().map(|count| *count as u64)));
     }
-    let rows = engine.collect(&sql("SELECT count(DISTINCT person)")).await?;
+    let rows = engine.collect(&query("SELECT count(*)", "")).await?;
     let people = rows.first().map_or(0, |batch| batch.column(0).as_primitive::<Int64Type>().value(0) as u64);
     Ok(Popularity::new(&interested, people))
 }

@@ -3,7 +3,7 @@
 use crate::day::Day;
 use crate::engine::{Engine, Query, Scan};
 use crate::store::Folder;
-use crate::tables::{Manifest, Run, Table, check_files, latest, read_manifest, write_file};
+use crate::tables::{MERGED_PAGES, Manifest, Run, Table, check_files, latest, read_manifest, write_file};
 use crate::{interests, lookalikes};
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -43,18 +43,26 @@ pub(crate) fn scan(folder: &Folder, name: &'static str, table: Table, runs: &[Ru
 pub async fn export(engine: &Engine, folder: &Folder, day: Day, table: Table, out: &Folder) -> Result<u64> {
     let runs = runs(folder, day, table).await?;
     let Some(first) = runs.first() else { bail!("there are no {} as of {day}", table.name()) };
-    let order = match table {
-        Table::Interests => "category",
-        Table::Pages => "time DESC, runs.page",
-        Table::Lookalikes => "day",
+    let latest = latest("runs");
+    let sql = match table {
+        Table::Interests => format!(
+            "SELECT person, unnest(category) AS category, unnest(recency) AS recency, unnest(frequency) AS frequency, \
+             unnest(seconds) AS seconds, unnest(score) AS score, day FROM ({latest}) ORDER BY person, category"
+        ),
+        Table::Pages => format!(
+            "SELECT person, visit['time'] AS time, visit['page'] AS page, day FROM \
+             (SELECT person, unnest(unpack_pages(pages)) AS visit, day FROM ({MERGED_PAGES})) \
+             ORDER BY person, time DESC, page"
+        ),
+        Table::Lookalikes => format!("{latest} ORDER BY person"),
         other => bail!("{} cannot be exported", other.name()),
     };
     let mut rows = 0;
     for bucket in 0..first.files.len() {
         let scans = vec![scan(folder, "runs", table, &runs, Some(bucket))];
-        let query = Query { scans, sql: latest("runs", order), constants: Vec::new() };
+        let query = Query { scans, sql: sql.clone(), constants: Vec::new() };
         let place = format!("bucket-{bucket:03}.parquet");
-        rows += engine.retry(|| write_file(engine, out, table, &query, &place)).await?.rows;
+        rows += engine.retry(|| write_file(engine, out, table.exported(), &query, &place)).await?.rows;
     }
     Ok(rows)
 }

@@ -1,5 +1,6 @@
 //! Models of look-alikes: from a person's interests and last pages to a score for every category.
 
+use crate::trained::Trained;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -9,10 +10,23 @@ pub trait Scorer: Send + Sync {
     /// Ids of the categories that are scored.
     fn categories(&self) -> &[String];
 
+    /// Whether it looks at a person's interests at all.
+    fn reads_interests(&self) -> bool {
+        true
+    }
+
+    /// Digest of the encoder whose vectors of titles it reads; `None` if it reads none.
+    fn encoder(&self) -> Option<&str> {
+        None
+    }
+
     /// Writes a score from 0 to 1 for each category, from the numbers of the categories that the person is interested
-    /// in and the vectors of their last pages, oldest first. It must depend on nothing else, so that a job that is run
-    /// again gives the same bytes.
-    fn score(&self, interests: &[u32], pages: &[&[f32]], scores: &mut [f32]);
+    /// in, ascending, and the vectors of their last pages, oldest first; a page without title has an empty one. It must
+    /// depend on nothing else, so that a job that is run again gives the same bytes.
+    ///
+    /// # Errors
+    /// If the model cannot score such a person.
+    fn score(&self, interests: &[u32], pages: &[&[f32]], scores: &mut [f32]) -> Result<()>;
 }
 
 /// A scorer, with its categories by id.
@@ -22,21 +36,23 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a model file: JSON whose `kind` is `popularity`.
+    /// Reads a model: JSON whose `kind` is `popularity`, or what [`pack`](crate::trained::pack) made of a folder.
     ///
     /// # Errors
     /// If it is none, or says something impossible.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
+        if Trained::is_one(bytes) {
+            return Ok(Self::new(Box::new(Trained::parse(bytes)?)));
+        }
         #[derive(Deserialize)]
         struct Kind {
             kind: String,
         }
         let Kind { kind } = serde_json::from_slice(bytes).context("not a model: expected JSON with a field `kind`")?;
-        let scorer = match kind.as_str() {
-            "popularity" => Box::new(Popularity::parse(bytes)?),
+        match kind.as_str() {
+            "popularity" => Ok(Self::new(Box::new(Popularity::parse(bytes)?))),
             other => bail!("a model of the kind `{other}`; known is `popularity`"),
-        };
-        Ok(Self::new(scorer))
+        }
     }
 
     /// A model of one's own.
@@ -96,8 +112,13 @@ impl Scorer for Popularity {
         &self.categories
     }
 
-    fn score(&self, _interests: &[u32], _pages: &[&[f32]], scores: &mut [f32]) {
+    fn reads_interests(&self) -> bool {
+        false
+    }
+
+    fn score(&self, _interests: &[u32], _pages: &[&[f32]], scores: &mut [f32]) -> Result<()> {
         scores.copy_from_slice(&self.shares);
+        Ok(())
     }
 }
 

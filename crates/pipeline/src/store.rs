@@ -4,7 +4,6 @@ use anyhow::{Context, Result, bail};
 use datafusion::common::{DataFusionError, Result as EngineResult};
 use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
 use futures_util::TryStreamExt;
-use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use std::sync::Arc;
@@ -35,8 +34,18 @@ fn s3(url: &Url) -> Result<Arc<dyn ObjectStore>> {
         bail!("{url}: expected a folder or an address that begins with s3://");
     }
     let bucket = url.host_str().with_context(|| format!("{url}: expected s3://BUCKET/FOLDER"))?;
-    let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
-    Ok(Arc::new(store.with_context(|| format!("{url}: the store's settings in the environment"))?))
+    let store = bucket_store(bucket);
+    store.with_context(|| format!("{url}: the store's settings in the environment"))
+}
+
+#[cfg(feature = "s3")]
+fn bucket_store(bucket: &str) -> Result<Arc<dyn ObjectStore>> {
+    Ok(Arc::new(object_store::aws::AmazonS3Builder::from_env().with_bucket_name(bucket).build()?))
+}
+
+#[cfg(not(feature = "s3"))]
+fn bucket_store(_: &str) -> Result<Arc<dyn ObjectStore>> {
+    bail!("this program was built without the feature `s3`")
 }
 
 /// Called with the path of each file before it is written; an error stops the job there. For tests of what is left by

@@ -1,6 +1,6 @@
 //! The pipeline's tables: Parquet files in runs, and the manifests that say which runs count.
 //!
-//! Each day adds one run to a table, so that it writes in proportion to the day. Runs are merged by levels: four of a
+//! Each day adds one run to a table, so that it writes in proportion to the day. Runs are merged by levels: some of a
 //! level become one of the next, so that there are few to read however long the history is. A run has one file for each
 //! bucket of people. The manifest of a day is written last; until then the day has not happened.
 
@@ -21,8 +21,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs of one level that become one of the next.
-const FAN_OUT: usize = 4;
 /// Rows that the writer takes at once. Where pages end depends on it, so it is fixed.
 const BATCH: usize = 8192;
 
@@ -62,27 +60,44 @@ impl Table {
 
     /// Columns.
     pub fn schema(self) -> SchemaRef {
-        use DataType::{Date32, Float32, Float64, Int32, Int64, UInt16, Utf8};
+        use DataType::{Binary, BinaryView, Date32, Float32, Float64, Int32, Int64, Utf8, Utf8View};
         let must = |name: &str, kind: DataType| Field::new(name, kind, false);
         let list = |name: &str, kind: DataType| must(name, DataType::new_list(kind, true));
         Arc::new(Schema::new(match self {
             Self::Clicks => vec![
-                must("person", Utf8),
+                must("person", Utf8View),
                 must("time", Int64),
-                must("page", Utf8),
-                list("categories", UInt16),
+                must("page", Utf8View),
+                must("codes", Binary),
                 Field::new("dwell", Int64, true),
             ],
-            Self::Visits => vec![
-                must("person", Utf8),
-                must("category", UInt16),
-                must("day", Int32),
-                must("visits", Int64),
-                must("last", Int64),
-                must("dwell", Int64),
-                must("untimed", Int64),
-            ],
+            Self::Visits => vec![must("person", Utf8View), must("visits", BinaryView)],
             Self::Interests => vec![
+                must("person", Utf8View),
+                list("category", Utf8),
+                list("recency", Int32),
+                list("frequency", Int32),
+                list("seconds", Float64),
+                list("score", Int32),
+                must("day", Date32),
+            ],
+            Self::Pages => vec![must("person", Utf8View), must("pages", BinaryView), must("day", Date32)],
+            Self::Titles => {
+                vec![must("page", Utf8View), must("title", Utf8View), must("embedding", functions::vector())]
+            }
+            Self::Lookalikes => {
+                vec![must("person", Utf8View), list("categories", Utf8), list("scores", Float32), must("day", Date32)]
+            }
+            Self::Segments => vec![must("category", Utf8View), must("threshold", Float32), must("people", Int64)],
+        }))
+    }
+
+    /// Columns of the table with everybody in it, where a person's interests and pages have a row each.
+    pub fn exported(self) -> SchemaRef {
+        use DataType::{Date32, Float64, Int32, Int64, Utf8};
+        let must = |name: &str, kind: DataType| Field::new(name, kind, false);
+        match self {
+            Self::Interests => Arc::new(Schema::new(vec![
                 must("person", Utf8),
                 must("category", Utf8),
                 must("recency", Int32),
@@ -90,14 +105,19 @@ impl Table {
                 Field::new("seconds", Float64, true),
                 must("score", Int32),
                 must("day", Date32),
-            ],
-            Self::Pages => vec![must("person", Utf8), must("time", Int64), must("page", Utf8), must("day", Date32)],
-            Self::Titles => vec![must("page", Utf8), must("title", Utf8), must("embedding", functions::vector())],
-            Self::Lookalikes => {
-                vec![must("person", Utf8), list("categories", Utf8), list("scores", Float32), must("day", Date32)]
+            ])),
+            Self::Pages => {
+                let columns = [("person", Utf8), ("time", Int64), ("page", Utf8), ("day", Date32)];
+                Arc::new(Schema::new(columns.map(|(name, kind)| must(name, kind)).to_vec()))
             }
-            Self::Segments => vec![must("category", Utf8), must("threshold", Float32), must("people", Int64)],
-        }))
+            other => other.schema(),
+        }
+    }
+
+    /// Runs of one level that become one of the next. Where a day does not read the earlier runs, there may be more of
+    /// them, and each row is written again less often.
+    fn fan_out(self) -> usize {
+        if self == Self::Interests { 16 } else { 4 }
     }
 
     /// How several runs become one, of which only rows that still count are left.
@@ -105,25 +125,27 @@ impl Table {
         match self {
             // Visits of more than 30 days ago never count again; all that matters of them is the last and the time.
             Self::Visits => format!(
-                "SELECT person, category, max(day) AS day, sum(visits) AS visits, max(last) AS last, sum(dwell) AS dwell, \
-                 sum(untimed) AS untimed FROM runs \
-                 GROUP BY person, category, CASE WHEN day < {} THEN -1 ELSE day END ORDER BY person, category, day",
+                "SELECT person, merge_visits(visits, {}, 1000000000) AS visits FROM runs GROUP BY person \
+                 ORDER BY person",
                 day.month_start()
             ),
-            Self::Interests => latest("runs", "category"),
-            Self::Pages => latest("runs", "time DESC, runs.page"),
-            Self::Lookalikes => latest("runs", "day"),
+            Self::Pages => format!("{MERGED_PAGES} ORDER BY person"),
+            Self::Interests | Self::Lookalikes => format!("{} ORDER BY person", latest("runs")),
             Self::Titles => "SELECT * FROM runs ORDER BY page".to_owned(),
             Self::Clicks | Self::Segments => unreachable!("these are never merged"),
         }
     }
 }
 
-/// The rows of each person's last day.
-pub(crate) fn latest(table: &str, order: &str) -> String {
+/// The last pages of everybody in some runs.
+pub(crate) const MERGED_PAGES: &str =
+    "SELECT person, merge_pages(pages) AS pages, max(day) AS day FROM runs GROUP BY person";
+
+/// The row of each person's last day.
+pub(crate) fn latest(table: &str) -> String {
     format!(
         "SELECT {table}.* FROM {table} JOIN (SELECT person AS who, max(day) AS newest FROM {table} GROUP BY person) \
-         ON person = who AND day = newest ORDER BY person, {table}.{order}"
+         ON person = who AND day = newest"
     )
 }
 
@@ -176,8 +198,13 @@ pub struct Manifest<S> {
     pub obsolete: Vec<String>,
 }
 
+/// By what an encoder or a model is known.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex()[..16].to_owned()
+}
+
 /// The version of manifests and tables.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The tables of one job, as of one day.
 pub(crate) struct Tables {
@@ -267,7 +294,7 @@ impl Tables {
             let (engine, folder, work) = (self.engine.clone(), self.folder.clone(), work.clone());
             async move {
                 let (query, place) = &work[bucket];
-                engine.retry(|| write_file(&engine, &folder, table, query, place)).await
+                engine.retry(|| write_file(&engine, &folder, table.schema(), query, place)).await
             }
         });
         Ok(Run { level, first, last: self.day, files: files.await? })
@@ -295,7 +322,7 @@ impl Tables {
             let runs = self.runs(table);
             let Some(level) = runs.last().map(|run| run.level) else { return Ok(()) };
             let same = runs.iter().rev().take_while(|run| run.level == level).count();
-            if same < FAN_OUT {
+            if same < table.fan_out() {
                 return Ok(());
             }
             let old = &runs[runs.len() - same..];
@@ -405,9 +432,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn create(folder: &Folder, table: Table, place: &str) -> Result<Self> {
+    fn create(folder: &Folder, schema: SchemaRef, place: &str) -> Result<Self> {
         folder.check_write(place)?;
-        let schema = table.schema();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_max_row_group_row_count(Some(1 << 18))
@@ -448,13 +474,13 @@ impl Writer {
 pub(crate) async fn write_file(
     engine: &Engine,
     folder: &Folder,
-    table: Table,
+    schema: SchemaRef,
     query: &Query,
     place: &str,
 ) -> Result<File> {
     // The buckets run side by side; none needs more than one thread.
     let mut rows = engine.stream(query, 1).await?;
-    let mut writer = Writer::create(folder, table, place)?;
+    let mut writer = Writer::create(folder, schema, place)?;
     while let Some(batch) = rows.next().await {
         writer.write(&batch?).await?;
     }
@@ -470,7 +496,7 @@ async fn write_split(
 ) -> Result<Vec<File>> {
     let mut rows = engine.stream(query, engine.threads()).await?;
     let mut files = Vec::new();
-    let mut writer = Writer::create(folder, table, &places[0])?;
+    let mut writer = Writer::create(folder, table.schema(), &places[0])?;
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         let buckets = batch.column(0).as_primitive::<Int32Type>().values().clone();
@@ -478,7 +504,7 @@ async fn write_split(
         for part in buckets.chunk_by(|a, b| a == b) {
             while files.len() < part[0] as usize {
                 files.push(writer.finish(folder).await?);
-                writer = Writer::create(folder, table, &places[files.len()])?;
+                writer = Writer::create(folder, table.schema(), &places[files.len()])?;
             }
             writer.write(&batch.slice(start, part.len())).await?;
             start += part.len();
@@ -489,6 +515,6 @@ async fn write_split(
         if files.len() == places.len() {
             return Ok(files);
         }
-        writer = Writer::create(folder, table, &places[files.len()])?;
+        writer = Writer::create(folder, table.schema(), &places[files.len()])?;
     }
 }

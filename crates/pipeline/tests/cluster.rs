@@ -5,6 +5,7 @@
 mod common;
 
 use common::{World, contents, first_day, history};
+use sottovoce_pipeline::engine::{Engine, Query};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -92,7 +93,7 @@ fn arguments(world: &World, tables: &Path, day: u64, scheduler: Option<u16>) -> 
         "--buckets=2".to_owned(),
     ];
     all.extend(scheduler.map(|port| format!("--scheduler=127.0.0.1:{port}")));
-    all.push("--patience=60".to_owned());
+    all.push("--step-timeout=60".to_owned());
     all
 }
 
@@ -113,6 +114,16 @@ fn succeed(arguments: &[String]) {
     assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
+/// The same files with the same bytes; says which differ.
+fn assert_same(here: &Path, there: &Path) {
+    let (here, there) = (contents(here), contents(there));
+    let names: std::collections::BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+    let differ: Vec<_> = names.into_iter().filter(|name| here.get(*name) != there.get(*name)).collect();
+    let size = |all: &std::collections::BTreeMap<String, Vec<u8>>, name: &String| all.get(name).map(Vec::len);
+    let told: Vec<_> = differ.iter().map(|name| (name, size(&here, name), size(&there, name))).collect();
+    assert!(told.is_empty(), "{told:?}");
+}
+
 fn world(days: u64) -> World {
     let world = World::with(&history(days));
     std::fs::write(world.folder.path().join("tree.tsv"), common::TREE).unwrap();
@@ -130,10 +141,10 @@ fn a_cluster_of_two_executors_writes_the_same_tables() {
     for day in 0..4 {
         succeed(&arguments(&world, &here, day, None));
         succeed(&arguments(&world, &there, day, Some(cluster.port)));
+        succeed(&lookalikes(&world, &here, day, None));
+        succeed(&lookalikes(&world, &there, day, Some(cluster.port)));
     }
-    succeed(&lookalikes(&world, &here, 3, None));
-    succeed(&lookalikes(&world, &there, 3, Some(cluster.port)));
-    assert!(contents(&here) == contents(&there));
+    assert_same(&here, &there);
 }
 
 /// With few kills here, with many in `cargo xtask prove pipeline`.
@@ -164,6 +175,17 @@ fn executors_and_schedulers_that_are_killed_change_nothing() {
         assert!(job.0.wait().unwrap().success(), "{day}");
         println!("day {day}: struck {running}, done after {:.1} s", started.elapsed().as_secs_f64());
     }
-    assert!(contents(&here) == contents(&there));
+    assert_same(&here, &there);
     println!("{struck} of {days} kills of executors and schedulers struck a running job: the same tables");
+}
+
+/// Somebody listens at the scheduler's address and never answers: the job ends, and says so.
+#[tokio::test]
+async fn a_cluster_that_never_answers_ends_the_job() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let scheduler = silent.local_addr().unwrap().to_string();
+    let engine = Engine::new(1, 64 << 20, Some(&scheduler), Duration::from_millis(100)).unwrap();
+    let query = Query { scans: Vec::new(), sql: "SELECT 1".to_owned(), constants: Vec::new() };
+    let error = format!("{:#}", engine.collect(&query).await.expect_err("nobody answers"));
+    assert_eq!(error, "the cluster failed 3 times: no answer for 0.1 s");
 }

@@ -173,7 +173,7 @@ impl World {
         let folder = Folder::open(out.to_str().unwrap()).unwrap();
         merged::export(engine, &self.settings(day).tables, day, Table::Interests, &folder).await.unwrap();
         let files = fs::read_dir(&out).unwrap().map(|file| file.unwrap().path().display().to_string()).collect();
-        let scan = Scan { name: "interests", files, schema: Table::Interests.schema() };
+        let scan = Scan { name: "interests", files, schema: Table::Interests.exported() };
         let sql = "SELECT arrow_cast(person, 'Utf8'), arrow_cast(category, 'Utf8'), \
                    concat(recency, ' ', frequency, ' ', coalesce(CAST(seconds AS VARCHAR), 'unknown'), ' ', score) \
                    FROM interests ORDER BY person, category";

@@ -20,6 +20,9 @@ use sottovoce_models::settings::Settings;
 use std::path::Path;
 use std::time::Instant;
 
+/// The encoder of titles in a model's folder: the batch pipeline needs it to read pages as the model does.
+const ENCODER: &str = "titles.encoder";
+
 /// Whether the arguments name clicks.
 pub(super) fn are_clicks(args: &Train) -> bool {
     people::are_clicks(&args.data, args.clicks.taxonomy.as_deref())
@@ -115,6 +118,7 @@ fn store(
     outcome: &serde_json::Value,
 ) -> Result<()> {
     let about = About::new(model.name, settings, seed, &people.name, "");
+    let encoder = lookalike::title_encoder(people, settings)?;
     let ids = people.ids(Part::Train);
     // Replayed people and those of an earlier period have no name: they come first.
     let unnamed = trained.train.users() - ids.len();
@@ -122,6 +126,9 @@ fn store(
         (0..unnamed).map(|number| format!("earlier-{number}")).chain(ids.iter().map(str::to_owned)).collect();
     folder::write_whole(out, |folder| {
         model_dir::write(folder, &about, trained.recommender.as_ref(), &trained.train, &names, &people.catalog)?;
+        if let Some(encoder) = &encoder {
+            folder::write(&folder.join(ENCODER), encoder.to_bytes())?;
+        }
         store_outcome(folder, outcome)
     })
 }

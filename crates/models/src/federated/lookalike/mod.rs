@@ -27,6 +27,7 @@ mod central;
 mod client;
 mod config;
 mod network;
+mod predictor;
 mod replay;
 mod server;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use central::MODEL as CENTRAL;
 pub use client::{Client, Scratch};
 pub use config::{LookalikeConfig, NetworkConfig};
 pub use network::{Cell, Inputs, Network, Normalisation, PAGES, Pass, Shape, Text, calibrated, uncalibrated};
+pub use predictor::{Predictor, PredictorScratch};
 pub use replay::{Continual, REPLAY_SHARE, replayed};
 pub use server::Server;
 

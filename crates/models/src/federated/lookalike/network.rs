@@ -433,8 +433,23 @@ impl Network {
     ) -> Result<(), NeuralError> {
         let mut vectors = vec![0.0; PAGES * self.shape.page_values()];
         self.shape.read_pages(pages, None, &mut vectors);
+        self.predict_vectors(parameters, interests, &vectors, arena, into)
+    }
+
+    /// The same with the pages as [`Shape::read_pages`] writes them.
+    ///
+    /// # Errors
+    /// If lengths contradict each other or the arena is too small.
+    pub fn predict_vectors(
+        &self,
+        parameters: &[f32],
+        interests: &[u32],
+        pages: &[f32],
+        arena: &mut Arena<f32>,
+        into: &mut [f32],
+    ) -> Result<(), NeuralError> {
         let interests = SparseRows::one(interests, None, self.categories())?;
-        let inputs = Inputs { interests: &interests, pages: &vectors };
+        let inputs = Inputs { interests: &interests, pages };
         let pass = self.forward(parameters, inputs, Statistics::Running, None, &mut arena.space())?;
         Activation::Sigmoid.apply(pass.logits);
         into.iter_mut().zip(&*pass.logits).for_each(|(into, &probability)| *into = calibrated(probability));
