@@ -189,7 +189,15 @@ impl Transformer {
         })
     }
 
-    pub(super) fn width(&self) -> usize {
+    /// The same network, with the same parameters and another mask.
+    pub(crate) fn with_mask(&self, mask: Mask) -> Self {
+        let mut other = self.clone();
+        other.shape.mask = mask;
+        other.blocks.iter_mut().for_each(|block| block.attention = block.attention.with_mask(mask));
+        other
+    }
+
+    pub(crate) fn width(&self) -> usize {
         self.shape.width
     }
 

@@ -174,6 +174,12 @@ impl Attention {
         })
     }
 
+    /// The same layer, with the same parameters and another mask.
+    #[must_use]
+    pub fn with_mask(self, mask: Mask) -> Self {
+        Self { mask, ..self }
+    }
+
     /// Values that forward and backward together take from the arena.
     pub fn space(&self, batch: usize, queries: usize, source: usize) -> usize {
         let rows = queries.saturating_mul(5).saturating_add(source.saturating_mul(4)).saturating_mul(self.width);
