@@ -1,7 +1,7 @@
 """A plain PyTorch SASRec of the same shape as ours: seconds of an epoch.
 
 Run as: python torch_sasrec.py SEQUENCES --threads 1 --epochs 3
-SEQUENCES has a user a line: the user's id, then items in time order. The last two items of each are held out. Sequences
+SEQUENCES has a user a line: the user's id, then items in time order. The last item of each is held out. Sequences
 are padded in front to 50 items, as the authors' and most other programs do.
 """
 import argparse
@@ -62,7 +62,7 @@ def main():
     with open(args.sequences) as file:
         histories = [[int(item) for item in line.split()[1:]] for line in file]
     items = max(max(history) for history in histories)
-    histories = [history[:-2] for history in histories if len(history) > 3]
+    histories = [history[:-1] for history in histories if len(history) > 2]
     model, rng = SasRec(items), np.random.default_rng(1)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3)
     times = []
