@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! y_0 = dropout(LN(x + P))
-//! a_l = LN(y_(l-1) + dropout(attention(y_(l-1))))        y_l = LN(a_l + dropout(gelu(a_l W1 + b1) W2 + b2))     h = y_L
+//! a_l = LN(y_(l-1) + dropout(attention(y_(l-1))))
+//! y_l = LN(a_l + dropout(gelu(a_l W1 + b1) W2 + b2))        h = y_L
 //! ```
 //! P has a vector for each position, counted from the end: the last item of every sequence has the last position, as
 //! with padding in front. Normalisation follows each sum, as in BERT4Rec and in K. Zhou et al.: S3-Rec, CIKM 2020, with

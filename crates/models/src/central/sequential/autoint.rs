@@ -31,12 +31,13 @@ use std::sync::Arc;
 pub(super) const MODEL: CentralModel = CentralModel {
     info: ModelInfo::new("autoint", "AutoInt")
         .summary("Self-attention among user, latest item, item and its attributes")
-        .paper("Song et al.: AutoInt: Automatic Feature Interaction Learning via Self-Attentive Neural Networks. CIKM 2019"),
+        .paper("Song et al.: AutoInt: Automatic Feature Interaction Learning via Self-Attention. CIKM 2019"),
     schema: || AutoIntConfig::default().schema(),
     build: |settings| {
         let config = AutoIntConfig::read(settings);
         let training = config.training.clone();
-        let make = move |size: &Size, layouts: &mut Layouts| Ok(Box::new(AutoInt::new(&config, size, layouts)?) as Box<_>);
+        let make =
+            move |size: &Size, layouts: &mut Layouts| Ok(Box::new(AutoInt::new(&config, size, layouts)?) as Box<_>);
         Box::new(Sequential { needs_attributes: true, ..Sequential::new("autoint", &training, make) })
     },
 };

@@ -1,7 +1,7 @@
 //! FDSA: self-attention over items beside self-attention over their attributes.
 //!
-//! T. Zhang, P. Zhao, Y. Liu, V. Sheng, J. Xu, D. Wang, G. Liu, X. Zhou: Feature-level Deeper Self-Attention Network for
-//! Sequential Recommendation, IJCAI 2019.
+//! T. Zhang, P. Zhao, Y. Liu, V. Sheng, J. Xu, D. Wang, G. Liu, X. Zhou: Feature-level Deeper Self-Attention Network
+//! for Sequential Recommendation, IJCAI 2019.
 //!
 //! An item's attributes are pooled by attention, with vectors a_k and one vector w for all:
 //! ```text

@@ -31,7 +31,7 @@ use sottovoce_neural::{Arena, Layout, Mask, NeuralError, Packed};
 pub(super) const GRU4REC: CentralModel = CentralModel {
     info: ModelInfo::new("gru4rec", "GRU4Rec")
         .summary("Next item by a recurrent network over the items of a history in time order")
-        .paper("Hidasi, Karatzoglou, Baltrunas, Tikk: Session-based Recommendations with Recurrent Neural Networks. ICLR 2016"),
+        .paper("Hidasi et al.: Session-based Recommendations with Recurrent Neural Networks. ICLR 2016"),
     schema: || Gru4RecConfig::default().schema(),
     build: |settings| {
         let config = Gru4RecConfig::read(settings);

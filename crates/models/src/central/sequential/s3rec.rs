@@ -3,8 +3,8 @@
 //! K. Zhou, H. Wang, W. X. Zhao, Y. Zhu, S. Wang, F. Zhang, Z. Wang, J.-R. Wen: S3-Rec: Self-Supervised Learning for
 //! Sequential Recommendation with Mutual Information Maximization, CIKM 2020.
 //!
-//! Pre-training takes a beginning of each user's sequence, masks items, and reads it from both sides. With the vectors h
-//! of its places, a of attributes, and a layer W of its own for each:
+//! Pre-training takes a beginning of each user's sequence, masks items, and reads it from both sides. With the vectors
+//! h of its places, a of attributes, and a layer W of its own for each:
 //! ```text
 //! AAP   at places that are not masked, bce of (h W) . a over all attributes: which ones does the item have?
 //! MAP   the same at masked places
