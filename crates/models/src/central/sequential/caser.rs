@@ -165,8 +165,7 @@ impl Caser {
         x: &[f32],
         tape: &Tape<'_>,
         dz: &mut [f32],
-        gradients: &mut [f32],
-        dx: &mut [f32],
+        (gradients, dx): (&mut [f32], &mut [f32]),
         space: &mut Space<'_, f32>,
     ) -> Result<(), NeuralError> {
         let (_, width) = self.sizes();
@@ -253,7 +252,7 @@ impl SequenceModel for Caser {
             math::add(&mut dz[window as usize * width..][..*width], &dh[..*width]);
             tables[2].add(users[window as usize] as usize, 1.0, &dh[*width..])?;
         }
-        self.backward(p, x, &tape, dz, gradients, dx, &mut space)?;
+        self.backward(p, x, &tape, dz, (gradients, &mut *dx), &mut space)?;
         for (rows, dx) in scratch.starts.windows(2).zip(dx.chunks_exact(image)) {
             let items = &scratch.items[rows[0]..rows[1]];
             for (dx, &item) in dx[image - items.len() * width..].chunks_exact(*width).zip(items) {

@@ -141,8 +141,7 @@ impl Hgn {
         inputs: Inputs<'_>,
         tape: &Tape<'_>,
         dy: &[f32],
-        gradients: &mut [f32],
-        (dx, dusers): (&mut [f32], &mut [f32]),
+        (gradients, dx, dusers): (&mut [f32], &mut [f32], &mut [f32]),
         space: &mut Space<'_, f32>,
     ) -> Result<(), NeuralError> {
         let width = self.config.hidden;
@@ -221,7 +220,7 @@ impl SequenceModel for Hgn {
         for (dh, &window) in dh.chunks_exact(*width).zip(of_targets) {
             math::add(&mut dy[window as usize * width..][..*width], dh);
         }
-        self.backward(p, inputs, &tape, dy, gradients, (&mut *dx, &mut *du), &mut space)?;
+        self.backward(p, inputs, &tape, dy, (gradients, &mut *dx, &mut *du), &mut space)?;
         for (dx, &item) in dx.chunks_exact(*width).zip(&scratch.items) {
             tables[0].add(item as usize, 1.0, dx)?;
         }
