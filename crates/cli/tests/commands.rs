@@ -184,7 +184,9 @@ fn several_kinds_of_candidates_are_reported_apart() {
     let full = train("full");
     assert_eq!((&full["metrics"], &full["candidates"]), (&others[0]["metrics"], &others[0]["candidates"]));
     assert!(full.get("with_other_candidates").is_none());
-    assert!(failure(2, &["train", "--model", "ials", "--data", TOWN, "--candidates", "uniform"]).contains("uniform:99"));
+    assert!(
+        failure(2, &["train", "--model", "ials", "--data", TOWN, "--candidates", "uniform"]).contains("uniform:99")
+    );
 }
 
 #[test]
