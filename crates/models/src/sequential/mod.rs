@@ -36,7 +36,8 @@ pub(crate) enum SequenceNetwork {
     Transformer(Transformer),
 }
 
-/// What backward needs of a [`SequenceNetwork`]'s forward.
+/// What backward needs of a [`SequenceNetwork`]'s forward. It stays on the stack for a step; a box would allocate.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum SequenceTape<'a, R> {
     /// Of GRU4Rec.
     Gru4Rec(Gru4RecTape<'a, R>),

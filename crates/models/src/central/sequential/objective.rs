@@ -129,15 +129,15 @@ impl Objective {
         positions: &Positions<'_>,
         table: &[f32],
         scale: f64,
-        into: Into<'_>,
+        Into { dh: gradients, items }: Into<'_>,
     ) -> Result<f64, NeuralError> {
         let width = positions.h.len() / positions.targets.len().max(1);
         let each = positions.negatives.len() / positions.targets.len().max(1);
         let vector = |item: u32| &table[item as usize * width..][..width];
         let mut sum = 0.0;
-        let rows = positions.h.chunks_exact(width).zip(into.dh.chunks_exact_mut(width));
-        let items = positions.targets.iter().zip(positions.negatives.chunks_exact(each));
-        for ((h, dh), (&target, negatives)) in rows.zip(items) {
+        let rows = positions.h.chunks_exact(width).zip(gradients.chunks_exact_mut(width));
+        let drawn = positions.targets.iter().zip(positions.negatives.chunks_exact(each));
+        for ((h, dh), (&target, negatives)) in rows.zip(drawn) {
             let p = math::dot(h, vector(target));
             let mut dp = 0.0;
             if self.loss == Loss::Bce {
@@ -154,11 +154,11 @@ impl Objective {
                 }
                 let dn = dn * scale as f32;
                 math::add_scaled(dh, dn, vector(negative));
-                into.items.add(negative as usize, dn, h)?;
+                items.add(negative as usize, dn, h)?;
             }
             let dp = dp * scale as f32;
             math::add_scaled(dh, dp, vector(target));
-            into.items.add(target as usize, dp, h)?;
+            items.add(target as usize, dp, h)?;
         }
         Ok(scale * sum)
     }
@@ -168,7 +168,7 @@ impl Objective {
         positions: &Positions<'_>,
         table: &[f32],
         scale: f64,
-        into: Into<'_>,
+        Into { dh: gradients, items }: Into<'_>,
         space: &mut Space<'_, f32>,
     ) -> Result<f64, NeuralError> {
         let Positions { h, targets, negatives } = *positions;
@@ -196,16 +196,16 @@ impl Objective {
             _ => self.gbce(scores, wide, table.len() / width, scale, dscores),
         };
         let of_negatives = Matrix::strided(&dscores[1..], rows, shared, wide)?;
-        add_product(Arithmetic::Machine, of_negatives, vectors, MatrixMut::new(&mut *into.dh, width)?)?;
+        add_product(Arithmetic::Machine, of_negatives, vectors, MatrixMut::new(&mut *gradients, width)?)?;
         let dvectors = space.zeros(shared * width)?;
         add_transposed_product(Arithmetic::Machine, of_negatives, by_rows, MatrixMut::new(&mut *dvectors, width)?)?;
         for (gradient, &item) in dvectors.chunks_exact(width).zip(negatives) {
-            into.items.add(item as usize, 1.0, gradient)?;
+            items.add(item as usize, 1.0, gradient)?;
         }
-        let rows = into.dh.chunks_exact_mut(width).zip(h.chunks_exact(width)).zip(dscores.chunks_exact(wide));
+        let rows = gradients.chunks_exact_mut(width).zip(h.chunks_exact(width)).zip(dscores.chunks_exact(wide));
         for (((dh, h), dscores), &target) in rows.zip(targets) {
             math::add_scaled(dh, dscores[0], &table[target as usize * width..][..width]);
-            into.items.add(target as usize, dscores[0], h)?;
+            items.add(target as usize, dscores[0], h)?;
         }
         Ok(loss)
     }
