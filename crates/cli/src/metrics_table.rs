@@ -8,7 +8,9 @@ use std::fmt::Write;
 
 /// A row a metric, a column a cutoff.
 pub(crate) fn by_cutoff(at: &BTreeMap<usize, Metrics>, candidates: &str) -> String {
-    let mut text = format!("{:22}", format!("({candidates})"));
+    let label = format!("({candidates})");
+    let wide = label.len().max(22);
+    let mut text = format!("{label:wide$}");
     for cutoff in at.keys() {
         let _ = write!(text, " {:>9}", format!("@{cutoff}"));
     }
@@ -17,7 +19,7 @@ pub(crate) fn by_cutoff(at: &BTreeMap<usize, Metrics>, candidates: &str) -> Stri
         if at.values().all(|metrics| metrics.get(key).is_none()) {
             continue;
         }
-        let _ = write!(text, "{key:22}");
+        let _ = write!(text, "{key:wide$}");
         for metrics in at.values() {
             let _ = write!(text, " {:>9}", shown(key, metrics.get(key)));
         }

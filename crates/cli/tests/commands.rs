@@ -171,6 +171,25 @@ fn reports_early_stopping_and_sampled_negatives() {
 }
 
 #[test]
+fn several_kinds_of_candidates_are_reported_apart() {
+    let train = |candidates| {
+        json(&["train", "--model", "item-transitions", "--data", TOWN, "--split", "last", "--candidates", candidates])
+    };
+    let all = train("popular:9,full,uniform:9");
+    let seed = all["seed"].as_u64().unwrap();
+    assert_eq!(all["candidates"], format!("sampled: 9 negatives by popularity, seed {seed}"));
+    let others = all["with_other_candidates"].as_array().unwrap();
+    let names: Vec<&str> = others.iter().map(|other| other["candidates"].as_str().unwrap()).collect();
+    assert_eq!(names, ["all unrated items", &format!("sampled: 9 negatives, seed {seed}")]);
+    let full = train("full");
+    assert_eq!((&full["metrics"], &full["candidates"]), (&others[0]["metrics"], &others[0]["candidates"]));
+    assert!(full.get("with_other_candidates").is_none());
+    assert!(
+        failure(2, &["train", "--model", "ials", "--data", TOWN, "--candidates", "uniform"]).contains("uniform:99")
+    );
+}
+
+#[test]
 fn converted_and_split_data_is_read_back() {
     let temp = tempfile::tempdir().unwrap();
     let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();

@@ -4,7 +4,8 @@
 //! latent factors, and the models that consist of them), `epochs` (the loop over epochs), `epoch_order` (the order of
 //! interactions in an epoch), `negative_sampler` (items that a user does not have), `neighbours` (the most similar rows
 //! of a sparse matrix), `least_squares` and `matrix_inverse` (small and large linear systems), `tf_idf` (weights of
-//! features), `layout_tensors` (storing neural networks), `micro_batches` (parallel parts of their batches).
+//! features), `layout_tensors` (storing neural networks), `micro_batches` (parallel parts of their batches). `sequential`
+//! has the models that go by the order of items.
 
 mod bpr_mf;
 mod ease;
@@ -25,6 +26,7 @@ mod ncf;
 mod negative_sampler;
 mod neighbours;
 mod random;
+mod sequential;
 mod tf_idf;
 mod user_knn;
 mod vsm;
@@ -46,6 +48,16 @@ pub static MODELS: &[CentralModel] = &[
     mf::MODEL,
     vsm::MODEL,
     kahfm::MODEL,
+    sequential::ITEM_TRANSITIONS,
+    sequential::GRU4REC,
+    sequential::SASREC,
+    sequential::GSASREC,
+    sequential::BERT4REC,
+    sequential::CASER,
+    sequential::HGN,
+    sequential::FDSA,
+    sequential::S3REC,
+    sequential::AUTOINT,
     crate::federated::kgflex::CENTRAL,
     crate::federated::lookalike::CENTRAL,
 ];
