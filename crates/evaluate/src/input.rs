@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sottovoce_core::{Categories, Histories};
 use std::fmt;
+use std::str::FromStr;
 use thiserror::Error;
 
 /// A input or a protocol that cannot be evaluated.
@@ -14,6 +15,9 @@ pub enum EvaluateError {
     /// A cutoff of 0.
     #[error("cutoff 0: expected a list length of at least 1")]
     ZeroCutoff,
+    /// Candidates that are none.
+    #[error("candidates `{0}`: expected full, uniform:N or popular:N, N negatives of at least 1 (as in uniform:99)")]
+    UnknownCandidates(String),
     /// Sampling without negatives.
     #[error("0 sampled negatives: expected at least 1")]
     NoNegatives,
@@ -107,17 +111,76 @@ pub enum Candidates {
     Sampled {
         /// How many items, distinct and neither seen nor in the user's test part; fewer if there are not so many.
         negatives: usize,
+        /// Which items are drawn more often.
+        #[serde(default)]
+        sampling: Sampling,
         /// Determines the draw; each user has an own stream.
         seed: u64,
     },
 }
 
+/// How negatives are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampling {
+    /// All items alike.
+    #[default]
+    Uniform,
+    /// By the number of interactions that an item has in training. Items that nobody has there are never drawn: there
+    /// are fewer negatives where too few others are left.
+    Popularity,
+}
+
+impl Candidates {
+    /// The same, drawn with this seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        match self {
+            Self::AllUnrated => self,
+            Self::Sampled { negatives, sampling, .. } => Self::Sampled { negatives, sampling, seed },
+        }
+    }
+
+    /// What tables are labelled with, if the candidates are sampled.
+    pub fn label(&self) -> Option<String> {
+        match self {
+            Self::AllUnrated => None,
+            Self::Sampled { negatives, sampling: Sampling::Uniform, .. } => {
+                Some(format!("sampled: {negatives} negatives"))
+            }
+            Self::Sampled { negatives, sampling: Sampling::Popularity, .. } => {
+                Some(format!("sampled: {negatives} negatives by popularity"))
+            }
+        }
+    }
+}
+
 impl fmt::Display for Candidates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AllUnrated => f.write_str("all unrated items"),
-            Self::Sampled { negatives, seed } => write!(f, "sampled: {negatives} negatives, seed {seed}"),
+        match (self, self.label()) {
+            (Self::Sampled { seed, .. }, Some(label)) => write!(f, "{label}, seed {seed}"),
+            _ => f.write_str("all unrated items"),
         }
+    }
+}
+
+/// `full`, `uniform:99` or `popular:99`, with seed 1; also `all` and `sampled:99`, as they were called.
+impl FromStr for Candidates {
+    type Err = EvaluateError;
+
+    fn from_str(text: &str) -> Result<Self, EvaluateError> {
+        let wrong = || EvaluateError::UnknownCandidates(text.to_owned());
+        if matches!(text, "full" | "all") {
+            return Ok(Self::AllUnrated);
+        }
+        let (how, negatives) = text.split_once(':').ok_or_else(wrong)?;
+        let sampling = match how {
+            "uniform" | "sampled" => Sampling::Uniform,
+            "popular" => Sampling::Popularity,
+            _ => return Err(wrong()),
+        };
+        let negatives = negatives.parse().ok().filter(|&negatives| negatives > 0).ok_or_else(wrong)?;
+        Ok(Self::Sampled { negatives, sampling, seed: 1 })
     }
 }
 
@@ -152,6 +215,26 @@ mod tests {
         let categories = Categories::default();
         let input = EvaluationInput { categories: Some(&categories), ..EvaluationInput::new(&three, &three) };
         assert_eq!(message(input), "the table of categories has 0 items, but the training part has 4");
+    }
+
+    #[test]
+    fn reads_candidates() {
+        let sampled = |negatives, sampling| Ok(Candidates::Sampled { negatives, sampling, seed: 1 });
+        for (text, expected) in [
+            ("full", Ok(Candidates::AllUnrated)),
+            ("all", Ok(Candidates::AllUnrated)),
+            ("uniform:99", sampled(99, Sampling::Uniform)),
+            ("sampled:5", sampled(5, Sampling::Uniform)),
+            ("popular:99", sampled(99, Sampling::Popularity)),
+        ] {
+            assert_eq!(text.parse(), expected);
+        }
+        for text in ["", "uniform", "uniform:0", "uniform:-1", "popular:many", "best:3", "full:3"] {
+            assert_eq!(text.parse::<Candidates>(), Err(EvaluateError::UnknownCandidates(text.to_owned())));
+        }
+        let popular = "popular:99".parse::<Candidates>().unwrap().with_seed(7);
+        assert_eq!(popular.to_string(), "sampled: 99 negatives by popularity, seed 7");
+        assert_eq!(Candidates::AllUnrated.label(), None);
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod top_k;
 
 pub use evaluate::{Evaluation, evaluate, evaluate_lists};
 pub use hidden_interest::{HiddenInterestMetrics, HiddenInterests};
-pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol};
+pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol, Sampling};
 pub use lists::{Order, RankedLists, RankedListsBuilder, RankedListsError};
 pub use metric::{Metric, Metrics};
 pub use per_user::PerUser;

@@ -1,9 +1,9 @@
 //! Ranking: from scores to top-k lists and AUC.
 
 use crate::auc::Auc;
-use crate::sampling::{self, ItemSet};
+use crate::sampling::{self, ByPopularity, ItemSet};
 use crate::top_k::{self, OUT, TopK};
-use crate::{Candidates, EvaluationInput, RankedLists};
+use crate::{Candidates, EvaluationInput, RankedLists, Sampling};
 use rayon::prelude::*;
 use sottovoce_core::Rng;
 
@@ -40,7 +40,14 @@ impl Ranker {
     }
 
     /// Sort keys of the user's test items and of a sample of negatives.
-    fn sampled(&mut self, input: &EvaluationInput<'_>, user: usize, negatives: usize, mut rng: Rng) {
+    fn sampled(
+        &mut self,
+        input: &EvaluationInput<'_>,
+        user: usize,
+        negatives: usize,
+        by_popularity: Option<&ByPopularity>,
+        mut rng: Rng,
+    ) {
         self.keys.fill(OUT);
         self.items.clear();
         let seen = input.seen(user).filter(|&item| self.items.add(item)).count();
@@ -52,7 +59,10 @@ impl Ranker {
             }
         }
         let free = input.items() - seen - tested;
-        sampling::draw(&mut rng, negatives, free, &mut self.items, &mut self.drawn);
+        match by_popularity {
+            None => sampling::draw(&mut rng, negatives, free, &mut self.items, &mut self.drawn),
+            Some(popularity) => popularity.draw(&mut rng, negatives, &mut self.items, &mut self.drawn),
+        }
         for &item in &self.drawn {
             self.keys[item as usize] = top_k::key(self.scores[item as usize]);
         }
@@ -77,6 +87,10 @@ where
     S: Fn(usize, &mut [f32]) + Sync,
 {
     let users = input.users();
+    let by_popularity = match candidates {
+        Candidates::Sampled { sampling: Sampling::Popularity, .. } => Some(ByPopularity::new(input.train)),
+        _ => None,
+    };
     let (mut items, mut lengths, mut aucs) = (vec![0; users * k], vec![0; users], vec![f64::NAN; users]);
     let blocks = items
         .par_chunks_mut(USERS_PER_TASK * k)
@@ -94,9 +108,9 @@ where
                         ranker.all_unrated(input, user);
                         aucs[index] = ranker.auc(input.test.of(user));
                     }
-                    Candidates::Sampled { negatives, seed } => {
+                    Candidates::Sampled { negatives, seed, .. } => {
                         let rng = Rng::new(seed).stream("negatives", user as u64);
-                        ranker.sampled(input, user, negatives, rng);
+                        ranker.sampled(input, user, negatives, by_popularity.as_ref(), rng);
                     }
                 }
                 *length = ranker.top.select(&ranker.keys, &mut items[index * k..(index + 1) * k]) as u32;

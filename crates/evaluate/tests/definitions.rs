@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sottovoce_core::{Categories, Histories};
 use sottovoce_evaluate::{
-    Candidates, Evaluation, EvaluationInput, Metric, Metrics, Protocol, evaluate, evaluate_lists,
+    Candidates, Evaluation, EvaluationInput, Metric, Metrics, Protocol, Sampling, evaluate, evaluate_lists,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -285,7 +285,7 @@ proptest! {
     fn lists_and_scores_give_the_same_metrics(problem in problem(), sampled in any::<bool>()) {
         let parts = Parts::new(&problem);
         let all = Candidates::AllUnrated;
-        let candidates = if sampled { Candidates::Sampled { negatives: 4, seed: 3 } } else { all };
+        let candidates = if sampled { Candidates::Sampled { negatives: 4, sampling: Sampling::Uniform, seed: 3 } } else { all };
         let mut evaluation = evaluated(&problem, &parts, candidates);
         prop_assert_eq!(evaluation.is_sampled(), sampled);
         let again = evaluate_lists(&parts.input(), &CUTOFFS, &evaluation.lists).unwrap();
@@ -299,7 +299,7 @@ proptest! {
     #[test]
     fn sampled_candidates_are_test_items_and_unseen_negatives(problem in problem(), negatives in 1usize..9, seed in 0u64..9) {
         let parts = Parts::new(&problem);
-        let evaluation = evaluated(&problem, &parts, Candidates::Sampled { negatives, seed });
+        let evaluation = evaluated(&problem, &parts, Candidates::Sampled { negatives, sampling: Sampling::Uniform, seed });
         prop_assert!(evaluation.per_user.auc.is_none() && evaluation.at[&3].auc.is_none());
         prop_assert_eq!(evaluation.candidates.unwrap().to_string(), format!("sampled: {negatives} negatives, seed {seed}"));
         for (user, list) in problem.users.iter().zip(evaluation.lists.iter()) {
@@ -326,7 +326,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         .collect();
     let problem = Problem { users, categories: (0..ITEMS as u8).map(|item| item % 8).collect() };
     let parts = Parts::new(&problem);
-    for candidates in [Candidates::AllUnrated, Candidates::Sampled { negatives: 4, seed: 1 }] {
+    for candidates in [Candidates::AllUnrated, Candidates::Sampled { negatives: 4, sampling: Sampling::Uniform, seed: 1 }] {
         let [one, three] = [1, 3].map(|threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| evaluated(&problem, &parts, candidates))

@@ -4,7 +4,7 @@ use crate::checkpoint::Store;
 use crate::monitor::{BestEpoch, Monitor};
 use crate::outcome::CurvePoint;
 use crate::plan::Curve;
-use sottovoce_core::{Catalog, Histories, Names};
+use sottovoce_core::{Catalog, Histories, History, Names};
 use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Recorder, registry};
 use sottovoce_models::registry::Model;
@@ -98,7 +98,14 @@ pub fn evaluate(
     protocol: &Protocol,
     model: &dyn Recommender,
 ) -> Result<Evaluation, EvaluateError> {
-    sottovoce_evaluate::evaluate(question, protocol, |user, into: &mut [f32]| model.score(user, into))
+    let Some(later) = question.also_seen.filter(|part| part.users() == question.users()) else {
+        return sottovoce_evaluate::evaluate(question, protocol, |user, into: &mut [f32]| model.score(user, into));
+    };
+    // What was held out of training lies before the test part: who goes by the order of items sees it.
+    sottovoce_evaluate::evaluate(question, protocol, |user, into: &mut [f32]| {
+        let items: Vec<u32> = question.train.of(user).iter().chain(later.of(user)).copied().collect();
+        model.score_after(user, History { items: &items, ..question.train.history(user) }, into);
+    })
 }
 
 impl Evaluations<'_> {

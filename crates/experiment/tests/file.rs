@@ -4,7 +4,7 @@ mod common;
 
 use common::{parse, parse_error};
 use sottovoce_data::Split;
-use sottovoce_evaluate::{Candidates, Metric};
+use sottovoce_evaluate::{Candidates, Metric, Sampling};
 use sottovoce_experiment::Experiment;
 use sottovoce_experiment::file::{Axis, DataSet, InteractionData, Tuning};
 use sottovoce_experiment::metric::MetricAt;
@@ -97,7 +97,7 @@ y = "f1@10"
 fn a_long_file_is_understood() {
     let experiment = parse(LONG);
     assert_eq!(experiment.seeds, [42, 43, 44]);
-    assert_eq!(experiment.protocol.candidates, Candidates::Sampled { negatives: 99, seed: 42 });
+    assert_eq!(experiment.protocol.candidates, Candidates::Sampled { negatives: 99, sampling: Sampling::Uniform, seed: 42 });
     assert!(!experiment.selection.refit && experiment.selection.every == Some(5));
     let (first, town) = (interactions(&experiment.data[0]), interactions(&experiment.data[1]));
     assert_eq!((first.split, first.validation), (Split::Random(0.7), Split::Temporal(0.9)));
@@ -203,7 +203,7 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
         (
             "candidates = \"sampled:99\"",
             "candidates = \"sampled\"",
-            "x.toml:14:14: candidates: expected \"all\" or \"sampled:N\" (as in \"sampled:99\"), found \"sampled\"",
+            "x.toml:14:14: candidates: expected \"full\", \"uniform:N\" or \"popular:N\" (as in \"uniform:99\"), found \"sampled\"",
         ),
         (
             "method = \"random\"",

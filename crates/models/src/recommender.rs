@@ -96,6 +96,16 @@ pub trait Recommender: Send + Sync {
         false
     }
 
+    /// Writes scores for a user of the training whose history has gone on since. Models that go by the order of items
+    /// take the history that is given; for others it makes no difference.
+    ///
+    /// # Panics
+    /// As [`score`](Self::score).
+    fn score_after(&self, user: usize, history: History<'_>, into: &mut [f32]) {
+        let _ = history;
+        self.score(user, into);
+    }
+
     /// Whether scores are calibrated probabilities, for which thresholds make sense.
     fn is_calibrated(&self) -> bool {
         false

@@ -2,6 +2,7 @@
 
 use super::{Preparing, cutoff, key_value};
 use clap::{ArgAction, Args, ValueEnum};
+use sottovoce_evaluate::{Candidates, Sampling};
 use sottovoce_experiment::checkpoint::Every;
 use sottovoce_models::settings::Value;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ impl ModelSettings {
   sottovoce train --model item-knn --data ml-1m --min-interactions 21 --set k=200
   sottovoce train --model bpr-mf --data synth:town --validation temporal:0.8 --patience 5 --out runs/bpr
   sottovoce train --model fpl --data ml-1m --set pi=0.5 --checkpoint runs/fpl/checkpoint --out runs/fpl/model
+  sottovoce train --model sasrec --data ml-1m --split last --validation last --candidates uniform:99 --at 1,5,10
   sottovoce train --model fpl --data town.histories --stream --set epochs=1
   sottovoce train --model kgflex --data synth:town --graph town --out runs/kgflex
   sottovoce models bpr-mf                                list the settings that --set takes")]
@@ -44,8 +46,13 @@ pub(crate) struct Train {
     /// Cutoffs of the metrics
     #[arg(long, value_name = "K,K..", value_delimiter = ',', default_values_t = [5, 10, 20], value_parser = cutoff)]
     pub(crate) at: Vec<usize>,
-    /// Rank test items among N sampled negatives instead of all unseen items (labelled in every output)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Items that compete: full (all unseen items), or the test items with N random others, uniform:N or popular:N (by
+    /// popularity); sampled candidates are labelled in every output
+    #[arg(long, value_name = "WHICH", default_value = "full", hide_default_value = true)]
+    pub(crate) candidates: Candidates,
+    /// The same as --candidates uniform:N
+    #[arg(long, value_name = "N", conflicts_with = "candidates", hide = true,
+        value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sampled_negatives: Option<u32>,
     /// Stop when nDCG@10 on the validation part has not improved for N epochs, and keep the best epoch
     #[arg(long, value_name = "N", requires = "validation", value_parser = clap::value_parser!(u32).range(1..))]
@@ -70,6 +77,19 @@ pub(crate) struct Train {
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) preparing: Preparing,
+}
+
+impl Train {
+    /// The candidates that were asked for, drawn with this seed.
+    pub(crate) fn candidates(&self, seed: u64) -> Candidates {
+        let uniform = |n| Candidates::Sampled { negatives: n as usize, sampling: Sampling::Uniform, seed };
+        self.sampled_negatives.map_or(self.candidates.with_seed(seed), uniform)
+    }
+
+    /// Whether all unseen items compete.
+    pub(crate) fn ranks_all(&self) -> bool {
+        self.candidates(0) == Candidates::AllUnrated
+    }
 }
 
 /// How a click log is understood: people learn and are recommended categories.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
 use sottovoce_data::DataSplit;
-use sottovoce_evaluate::{Candidates, EvaluationInput, Metric, Metrics, Protocol};
+use sottovoce_evaluate::{EvaluationInput, Metric, Metrics, Protocol};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
@@ -290,11 +290,7 @@ impl Job<'_> {
     }
 
     fn protocol(&self) -> Protocol {
-        let candidates = match self.args.sampled_negatives {
-            Some(negatives) => Candidates::Sampled { negatives: negatives as usize, seed: self.common.seed },
-            None => Candidates::AllUnrated,
-        };
-        Protocol { cutoffs: self.args.at.clone(), candidates }
+        Protocol { cutoffs: self.args.at.clone(), candidates: self.args.candidates(self.common.seed) }
     }
 
     fn store(&self, out: &Path, trained: &Trained, outcome: &DataSetOutcome<'_>) -> Result<()> {

@@ -23,13 +23,10 @@ pub(super) fn protocol(section: &Fields<'_>) -> Result<Protocol> {
 
 fn candidates(field: Field<'_>) -> Result<Candidates> {
     let given = field.text()?;
-    match given.strip_prefix("sampled:").map(str::parse) {
-        Some(Ok(n)) if n > 0 => Ok(Candidates::Sampled { negatives: n, seed: FIRST_SEED }),
-        None if given == "all" => Ok(Candidates::AllUnrated),
-        _ => {
-            let expected = "\"all\" or \"sampled:N\" (as in \"sampled:99\")";
-            Err(field.wrong(format!("expected {expected}, found \"{given}\"")))
-        }
+    let expected = "\"full\", \"uniform:N\" or \"popular:N\" (as in \"uniform:99\")";
+    match given.parse::<Candidates>() {
+        Ok(candidates) => Ok(candidates.with_seed(FIRST_SEED)),
+        Err(_) => Err(field.wrong(format!("expected {expected}, found \"{given}\""))),
     }
 }
 

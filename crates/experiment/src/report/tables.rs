@@ -7,7 +7,7 @@ use crate::file::Experiment;
 use crate::results::{DataResults, Results, Row, Spread};
 use sottovoce_evaluate::report::{Cell, Column, Format, Section, Table};
 use sottovoce_evaluate::significance::bootstrap_mean;
-use sottovoce_evaluate::{Candidates, Metric, report};
+use sottovoce_evaluate::{Metric, report};
 use sottovoce_models::settings::Value;
 use std::collections::BTreeMap;
 
@@ -139,8 +139,8 @@ fn metrics(
     let keys: Vec<Metric> =
         keys.iter().copied().filter(|key| rows().any(|(_, row)| row.metric(*key, cutoff).is_some())).collect();
     let mut table = Table::new(caption, "Model").best_in_group();
-    if let Candidates::Sampled { negatives, .. } = experiment.protocol.candidates {
-        table = table.label(format!("sampled: {negatives} negatives"));
+    if let Some(label) = experiment.protocol.candidates.label() {
+        table = table.label(label);
     }
     table = keys.iter().map(|key| column(*key)).fold(table, Table::column);
     for (set, row) in rows() {

@@ -25,6 +25,7 @@ mod ncf;
 mod negative_sampler;
 mod neighbours;
 mod random;
+mod sequential;
 mod tf_idf;
 mod user_knn;
 mod vsm;
@@ -46,6 +47,15 @@ pub static MODELS: &[CentralModel] = &[
     mf::MODEL,
     vsm::MODEL,
     kahfm::MODEL,
+    sequential::ITEM_TRANSITIONS,
+    sequential::GRU4REC,
+    sequential::SASREC,
+    sequential::GSASREC,
+    sequential::BERT4REC,
+    sequential::CASER,
+    sequential::HGN,
+    sequential::FDSA,
+    sequential::S3REC,
     crate::federated::kgflex::CENTRAL,
     crate::federated::lookalike::CENTRAL,
 ];

@@ -67,7 +67,8 @@ impl Neighbours {
         Self::from_lists(&lists)
     }
 
-    fn from_lists(lists: &[Vec<(u32, f32)>]) -> Self {
+    /// These lists, best first.
+    pub(super) fn from_lists(lists: &[Vec<(u32, f32)>]) -> Self {
         let mut all = Self { offsets: vec![0], ..Self::default() };
         for list in lists {
             all.rows.extend(list.iter().map(|&(row, _)| row));
@@ -169,7 +170,7 @@ impl Scratch {
 }
 
 /// Leaves the `k` most similar, best first, ties by index.
-fn retain_best(list: &mut Vec<(u32, f32)>, k: usize) {
+pub(super) fn retain_best(list: &mut Vec<(u32, f32)>, k: usize) {
     let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     if list.len() > k {
         list.select_nth_unstable_by(k - 1, order);

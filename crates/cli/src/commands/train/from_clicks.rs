@@ -50,8 +50,8 @@ struct Seconds {
 
 pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings: &Settings) -> Result<()> {
     let started = Instant::now();
-    if args.stream || args.checkpoint.is_some() || args.patience.is_some() || args.sampled_negatives.is_some() {
-        return usage("--stream, --checkpoint, --patience and --sampled-negatives are not for click logs");
+    if args.stream || args.checkpoint.is_some() || args.patience.is_some() || !args.ranks_all() {
+        return usage("--stream, --checkpoint, --patience and --candidates are not for click logs");
     }
     let people = read(args, common, &args.data)?;
     let before = args.clicks.before.as_deref().map(|name| read(args, common, name)).transpose()?;

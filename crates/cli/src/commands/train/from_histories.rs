@@ -93,7 +93,7 @@ fn check(args: &Train) -> Result<()> {
         ("--split", args.preparing.split.split.is_some()),
         ("--checkpoint", args.checkpoint.is_some()),
         ("cleaning", !args.preparing.loading.cleaning.is_default()),
-        ("--sampled-negatives", args.sampled_negatives.is_some()),
+        ("--candidates", !args.ranks_all()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((what, _)) => usage(format!("{}: {what} does not apply to a history file", args.data)),
