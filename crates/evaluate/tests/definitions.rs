@@ -326,7 +326,9 @@ fn results_do_not_depend_on_the_number_of_threads() {
         .collect();
     let problem = Problem { users, categories: (0..ITEMS as u8).map(|item| item % 8).collect() };
     let parts = Parts::new(&problem);
-    for candidates in [Candidates::AllUnrated, Candidates::Sampled { negatives: 4, sampling: Sampling::Uniform, seed: 1 }] {
+    for candidates in
+        [Candidates::AllUnrated, Candidates::Sampled { negatives: 4, sampling: Sampling::Uniform, seed: 1 }]
+    {
         let [one, three] = [1, 3].map(|threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| evaluated(&problem, &parts, candidates))

@@ -1,7 +1,7 @@
 //! What a cohort sent, added up.
 
 use crate::aggregation::{
-    Aggregation, BufferedRows, BufferedUpdate, BufferedUpdates, CriteriaSums, RobustAggregator, clipping,
+    Aggregation, BufferedRows, BufferedUpdate, BufferedUpdates, CriteriaSums, RobustAggregator, Weighting, clipping,
 };
 use crate::privacy::QuantizedSum;
 use sottovoce_core::{SimdKernel, math, simd_dispatch};
@@ -148,6 +148,7 @@ impl Aggregate {
             }
             _ => 1.0,
         };
+        let active = self.aggregation.weighting == Weighting::Active;
         let criteria_sums = self.criteria_sums.as_mut();
         let mut criteria_sums =
             criteria_sums.and_then(|criteria_sums| criteria_sums.begin(update).then_some(criteria_sums));
@@ -160,6 +161,11 @@ impl Aggregate {
                 sums.count(row, 1);
                 match &mut criteria_sums {
                     Some(criteria_sums) => criteria_sums.add(table, row, scale, values),
+                    None if active => {
+                        let length = scale * math::dot(values, values).sqrt();
+                        sums.weigh(row, length);
+                        sums.add_scaled(row, length * scale, values);
+                    }
                     None => sums.add_scaled(row, scale, values),
                 }
             }
@@ -194,6 +200,23 @@ impl Aggregate {
         self.finish_rows();
         self.finish_updates();
         self.finish_criteria_sums();
+        self.finish_active();
+    }
+
+    /// Makes a row's sum the mean by length of change, times the number of updates.
+    fn finish_active(&mut self) {
+        if self.aggregation.weighting != Weighting::Active {
+            return;
+        }
+        for sums in &mut self.tables {
+            for index in 0..sums.touched.len() {
+                let row = sums.touched[index] as usize;
+                let (count, weight) = (sums.counts[row] as f32, sums.weight(row));
+                let values = &mut sums.values[row * sums.cols..][..sums.cols];
+                values.iter_mut().for_each(|value| *value *= count / weight);
+                sums.weigh(row, count - weight);
+            }
+        }
     }
 
     fn finish_rows(&mut self) {
@@ -255,6 +278,9 @@ impl Aggregate {
             criteria_sums.drain_totals(others);
         }
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
+            for &row in others.touched.iter().filter(|_| !others.weights.is_empty()) {
+                sums.weigh(row as usize, std::mem::take(&mut others.weights[row as usize]));
+            }
             with_columns!(sums.cols, C => simd_dispatch(Merging::<C> { sums, others }));
         }
         for (buffered, others) in self.buffered_rows.iter_mut().zip(&mut other.buffered_rows) {

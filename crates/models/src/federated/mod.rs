@@ -53,4 +53,5 @@ models! {
     fed_vae::FedVae,
     kgflex::KgFlex,
     lookalike::Lookalike,
+    fed_sequential::FedSequential,
 }

@@ -19,12 +19,14 @@ mod tests;
 pub use job::Clusterer;
 
 use super::Strategy;
+use super::mean::step_along_mean;
 use crate::Aggregate;
 use crate::state::{put_u64s, take_numbers, unfit};
 use job::{FoundClusters, Job};
 use memory::LatestNetworks;
 use sottovoce_models::ClusterFigures;
 use sottovoce_models::federated::clustering::{ClusteredSpec, Clusters, Sampler};
+use sottovoce_models::federated::{Mean, MeanOver};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -122,6 +124,12 @@ impl Clustered {
         }
     }
 
+    /// Moves rows that belong to no cluster to the mean of those who sent them.
+    fn step_others(&self, shared: &mut Parameters, round: &Aggregate) {
+        let (mean, own) = (Mean { learning_rate: 1.0, over: MeanOver::Senders }, self.spec.clusters.tables());
+        step_along_mean(&mean, shared, round, |table| !own.contains(&table));
+    }
+
     /// Takes up the clustering under way, if it is ready, or if this waits for it.
     fn take_up(&mut self, shared: &mut Parameters) {
         match self.job.take() {
@@ -162,6 +170,7 @@ impl Strategy for Clustered {
         self.store(shared, round);
         self.take_up(shared);
         self.start_if_due();
+        self.step_others(shared, round);
         let networks = &mut shared.tables_mut()[self.spec.clusters.networks()];
         for (cluster, size) in self.figures.sizes.iter_mut().enumerate() {
             *size = self.latest.mean(cluster, networks.row_mut(cluster));

@@ -19,7 +19,8 @@ impl Attributes {
     /// # Errors
     /// If it has neither features nor categories.
     pub(super) fn of_catalog(model: &str, catalog: Option<&Catalog>) -> Result<Arc<Self>, ModelError> {
-        let categories = catalog.filter(|catalog| catalog.facts.is_none()).and_then(|catalog| catalog.categories.as_ref());
+        let categories =
+            catalog.filter(|catalog| catalog.facts.is_none()).and_then(|catalog| catalog.categories.as_ref());
         let mut all = Self { offsets: vec![0], ..Self::default() };
         if let Some(categories) = categories.filter(|categories| !categories.names().is_empty()) {
             all.count = categories.names().len();

@@ -14,7 +14,9 @@
 use super::next_item::look_up;
 use super::objective::{Into, Loss, Objective, Positions};
 use super::training::{MicroBatch, Scratch, Worker};
-use super::{Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest};
+use super::{
+    Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest,
+};
 use crate::config;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::sequential::SequenceNetwork;
@@ -176,13 +178,7 @@ impl SequenceModel for Bert4Rec {
         self.add_gradients(weights, batch.scale, worker, Some(rng))
     }
 
-    fn score(
-        &self,
-        weights: &Weights,
-        _: Option<usize>,
-        history: &[u32],
-        into: &mut [f32],
-    ) -> Result<(), NeuralError> {
+    fn score(&self, weights: &Weights, _: Option<usize>, history: &[u32], into: &mut [f32]) -> Result<(), NeuralError> {
         let mut items = latest(history, self.max_length - 1).to_vec();
         items.push(self.mask());
         let (steps, width) = (items.len(), self.network.width());

@@ -28,12 +28,15 @@ use sottovoce_neural::{
 pub(super) const MODEL: CentralModel = CentralModel {
     info: ModelInfo::new("caser", "Caser")
         .summary("Convolutions over the latest items as rows of an image, beside a vector of the user")
-        .paper("Tang, Wang: Personalized Top-N Sequential Recommendation via Convolutional Sequence Embedding. WSDM 2018"),
+        .paper(
+            "Tang, Wang: Personalized Top-N Sequential Recommendation via Convolutional Sequence Embedding. WSDM 2018",
+        ),
     schema: || CaserConfig::default().schema(),
     build: |settings| {
         let config = CaserConfig::read(settings);
         let training = config.training.clone();
-        let make = move |size: &Size, layouts: &mut Layouts| Ok(Box::new(Caser::new(&config, size, layouts)?) as Box<_>);
+        let make =
+            move |size: &Size, layouts: &mut Layouts| Ok(Box::new(Caser::new(&config, size, layouts)?) as Box<_>);
         Box::new(Sequential::new("caser", &training, make))
     },
 };
@@ -84,14 +87,19 @@ struct Tape<'a> {
 impl Caser {
     fn new(config: &CaserConfig, size: &Size, layouts: &mut Layouts) -> Result<Self, NeuralError> {
         let (width, window) = (config.hidden, config.windows.window);
-        let tables = [("items", size.items, width), ("outputs", size.items, 2 * width), ("users", size.users.max(1), width)];
+        let tables =
+            [("items", size.items, width), ("outputs", size.items, 2 * width), ("users", size.users.max(1), width)];
         for (name, rows, width) in tables {
             layouts.tables.push(Table { name, rows, width, init: INIT });
         }
         let layout = &mut layouts.network;
         let convolution = |layout: &mut Layout, name: &str, filters: usize, kernel: [usize; 2]| {
             let image = [window, width];
-            Conv2d::new(layout, name, Conv2dShape { channels: 1, image, filters, kernel, stride: [1, 1], padding: [0, 0] })
+            Conv2d::new(
+                layout,
+                name,
+                Conv2dShape { channels: 1, image, filters, kernel, stride: [1, 1], padding: [0, 0] },
+            )
         };
         let horizontal = |layout: &mut Layout, height: usize| {
             let filters = convolution(layout, &format!("horizontal{height}"), config.horizontal, [height, width])?;

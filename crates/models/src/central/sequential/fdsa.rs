@@ -225,13 +225,7 @@ impl SequenceModel for Fdsa {
         Ok(loss)
     }
 
-    fn score(
-        &self,
-        weights: &Weights,
-        _: Option<usize>,
-        history: &[u32],
-        into: &mut [f32],
-    ) -> Result<(), NeuralError> {
+    fn score(&self, weights: &Weights, _: Option<usize>, history: &[u32], into: &mut [f32]) -> Result<(), NeuralError> {
         let (steps, width, p) = (history.len(), self.width, &weights.network);
         let starts = [0, steps];
         let mut arena = Arena::new(self.space_of(steps, steps), 0)?;

@@ -32,7 +32,9 @@ pub(super) const MODEL: CentralModel = CentralModel {
     build: |settings| {
         let config = HgnConfig::read(settings);
         let training = config.training.clone();
-        Box::new(Sequential::new("hgn", &training, move |size, layouts| Ok(Box::new(Hgn::new(&config, size, layouts)?))))
+        Box::new(Sequential::new("hgn", &training, move |size, layouts| {
+            Ok(Box::new(Hgn::new(&config, size, layouts)?))
+        }))
     },
 };
 

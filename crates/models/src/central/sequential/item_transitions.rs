@@ -21,10 +21,14 @@ use sottovoce_core::{Histories, History};
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
     info: ModelInfo::new("item-transitions", "Item transitions")
-        .summary("Items that people had soon after the latest items of a history; a Markov chain with steps=1, recent=1")
+        .summary(
+            "Items that people had soon after the latest items of a history; a Markov chain with steps=1, recent=1",
+        )
         .paper("Ludewig, Jannach: Evaluation of Session-based Recommendation Algorithms. UMUAI 28, 2018"),
     schema: || TransitionConfig::default().schema(),
-    build: |settings| Box::new(ItemTransitions { config: TransitionConfig::read(settings), ..ItemTransitions::default() }),
+    build: |settings| {
+        Box::new(ItemTransitions { config: TransitionConfig::read(settings), ..ItemTransitions::default() })
+    },
 };
 
 config! {

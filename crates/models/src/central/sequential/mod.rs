@@ -24,11 +24,11 @@ mod windows;
 
 use super::epochs::{EpochStats, run_epochs};
 use crate::registry::CentralModel;
+use crate::sequential::transformer::TransformerShape;
 use crate::{Fit, ModelError, Recommender, Summary, Tensor, config, stored};
 use attributes::Attributes;
 use sottovoce_core::{Catalog, Histories, History, Rng};
 use sottovoce_neural::products::{Matrix, MatrixMut, add_product_by_transposed};
-use crate::sequential::transformer::TransformerShape;
 use sottovoce_neural::{Arithmetic, Init, Layout, Mask, NeuralError};
 use std::sync::Arc;
 use training::{MicroBatch, Phase, Training, Worker};
@@ -126,7 +126,8 @@ impl Layouts {
 
     fn tensors(&self, weights: &Weights) -> Vec<Tensor> {
         let tables = self.tables.iter().zip(&weights.tables);
-        let tables = tables.map(|(table, values)| stored::floats(table.name, [table.rows, table.width], values.clone()));
+        let tables =
+            tables.map(|(table, values)| stored::floats(table.name, [table.rows, table.width], values.clone()));
         let network = super::layout_tensors::to_tensors(&self.network, &weights.network);
         tables.chain(network).collect()
     }

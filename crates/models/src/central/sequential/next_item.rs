@@ -15,7 +15,9 @@
 
 use super::objective::{Into, Loss, Objective, Positions};
 use super::training::{MicroBatch, Worker};
-use super::{Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest};
+use super::{
+    Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest,
+};
 use crate::config;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::sequential::SequenceNetwork;
@@ -201,13 +203,7 @@ impl SequenceModel for NextItem {
         self.add_gradients(weights, batch.scale, worker, Some(rng))
     }
 
-    fn score(
-        &self,
-        weights: &Weights,
-        _: Option<usize>,
-        history: &[u32],
-        into: &mut [f32],
-    ) -> Result<(), NeuralError> {
+    fn score(&self, weights: &Weights, _: Option<usize>, history: &[u32], into: &mut [f32]) -> Result<(), NeuralError> {
         let (steps, width) = (history.len(), self.network.width());
         let starts = [0, steps];
         let mut arena = Arena::new(self.network.space(1, steps, steps) + steps * width, 0)?;

@@ -41,7 +41,8 @@ pub(super) const MODEL: CentralModel = CentralModel {
     build: |settings| {
         let config = S3RecConfig::read(settings);
         let (training, pretraining) = (config.training.clone(), config.pretraining_epochs);
-        let make = move |size: &Size, layouts: &mut Layouts| Ok(Box::new(S3Rec::new(&config, size, layouts)?) as Box<_>);
+        let make =
+            move |size: &Size, layouts: &mut Layouts| Ok(Box::new(S3Rec::new(&config, size, layouts)?) as Box<_>);
         Box::new(Sequential { needs_attributes: true, pretraining, ..Sequential::new("s3rec", &training, make) })
     },
 };
@@ -153,7 +154,15 @@ impl S3Rec {
         let single = items.len() == 1;
         let without = |n: usize| if inside(n) && !single { self.mask() } else { items[n] };
         let segment = |n: usize| if inside(n) { items[n] } else { self.mask() };
-        let random = |n: usize| if !inside(n) { self.mask() } else if single { items[n] } else { all[other + n - from] };
+        let random = |n: usize| {
+            if !inside(n) {
+                self.mask()
+            } else if single {
+                items[n]
+            } else {
+                all[other + n - from]
+            }
+        };
         scratch.items.extend((0..items.len()).map(without));
         scratch.starts.push(scratch.items.len());
         scratch.items.extend((0..items.len()).map(segment));

@@ -25,7 +25,7 @@ mod tests;
 pub use projection::Projection;
 pub use sampler::{Sampler, SamplerTraining};
 
-use super::{AggregationSpec, Mean, MeanOver};
+use super::{AggregationSpec, Mean, MeanOver, TensorSlice};
 use crate::{choices, config};
 use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Keyed, ModelError, Parameters, RowOrigin, Shape, Table, Trained, UpdateError};
@@ -144,6 +144,11 @@ impl Clusters {
         }
     }
 
+    /// Indices of the tables.
+    pub fn tables(&self) -> std::ops::Range<usize> {
+        self.first_table..self.first_table + 2 + usize::from(self.assignment == Assignment::Sampler)
+    }
+
     /// Index of the table of networks.
     pub fn networks(&self) -> usize {
         self.first_table
@@ -171,6 +176,15 @@ impl Clusters {
         let networks = Shape::new(Self::NETWORKS, rows, self.parameters as u32, Keyed::Others);
         let centroids = Shape::new(Self::CENTROIDS, rows, dim + 1, Keyed::Others);
         let learnt = self.sampler().map(|sampler| Shape::new(Self::SAMPLER, 1, sampler.values() as u32, Keyed::Dense));
+        [networks, centroids].into_iter().chain(learnt).collect()
+    }
+
+    /// How the tables are stored in model files.
+    pub fn tensors(&self) -> Vec<TensorSlice> {
+        let networks = TensorSlice::matrix(Self::NETWORKS, self.networks(), 0..self.parameters);
+        let centroids = TensorSlice::matrix(Self::CENTROIDS, self.centroids(), 0..self.dim + 1);
+        let learnt = self.sampler_table().zip(self.sampler());
+        let learnt = learnt.map(|(table, sampler)| TensorSlice::matrix(Self::SAMPLER, table, 0..sampler.values()));
         [networks, centroids].into_iter().chain(learnt).collect()
     }
 
