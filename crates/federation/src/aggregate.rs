@@ -278,8 +278,10 @@ impl Aggregate {
             criteria_sums.drain_totals(others);
         }
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
-            for &row in others.touched.iter().filter(|_| !others.weights.is_empty()) {
-                sums.weigh(row as usize, std::mem::take(&mut others.weights[row as usize]));
+            for &row in &others.touched {
+                if let Some(weight) = others.weights.get_mut(row as usize) {
+                    sums.weigh(row as usize, std::mem::take(weight));
+                }
             }
             with_columns!(sums.cols, C => simd_dispatch(Merging::<C> { sums, others }));
         }

@@ -132,7 +132,7 @@ fn exposes_tables_of_its_layout() {
             let shape = &layout.shapes()[exposure.table];
             let expected = match exposure.rows {
                 RowMeaning::Items => Keyed::Items,
-                RowMeaning::Features => Keyed::Others,
+                RowMeaning::Features | RowMeaning::Clusters => Keyed::Others,
             };
             assert_eq!(shape.keyed, expected, "table {}", shape.name);
         }

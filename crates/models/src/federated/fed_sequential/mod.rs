@@ -73,9 +73,12 @@ impl FederatedModel for FedSequential {
         }
     }
 
-    /// Rows of items leave for the person's own and for negatives.
+    /// Rows of items leave for the person's own and for negatives; of networks, the cluster's.
     fn exposure() -> Vec<Exposure> {
-        vec![Exposure { table: 0, rows: RowMeaning::Items, bias: false }]
+        vec![
+            Exposure { table: 0, rows: RowMeaning::Items, bias: false },
+            Exposure { table: 1, rows: RowMeaning::Clusters, bias: false },
+        ]
     }
 
     /// All items' vectors down; up those of the person's items, as far as pi allows, and of their negatives.
