@@ -360,6 +360,19 @@ impl Recommender for Simulation {
         self.client.score(shared, private, history, into);
     }
 
+    fn score_after(&self, user: usize, history: History<'_>, into: &mut [f32]) {
+        if !self.model.is_sequential() {
+            return self.score(user, into);
+        }
+        let mut items = history.items.to_vec();
+        items.sort_unstable();
+        items.dedup();
+        let history = History { items: &items, sequence: history.items, ..history };
+        let mut page = Page::default();
+        let (shared, private, _) = self.of(user, &mut page);
+        self.client.score(shared, private, history, into);
+    }
+
     fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
         let needs_only_history = self.client.private_values() == 0;
         if needs_only_history {
