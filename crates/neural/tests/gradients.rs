@@ -11,8 +11,8 @@ use sottovoce_neural::losses::{
 };
 use sottovoce_neural::{
     Activation, Arena, Attention, AttentionGradients, AttentionOutputGradients, BatchNorm, Conv1dShape, Conv2d,
-    Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, Pool, PoolShape, Pooling, Quantiser,
-    Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients, Statistics, gelu,
+    Conv2dShape, Dropout, Embedding, Init, LayerNorm, Layout, Linear, Mask, Packed, Pool, PoolShape, Pooling,
+    Quantiser, Recurrent, RecurrentCell, SequenceGradients, Sequences, SparseRows, StateGradients, Statistics, gelu,
     gelu_backward, softmax, softmax_backward,
 };
 
@@ -194,6 +194,35 @@ proptest! {
             let outputs = AttentionOutputGradients { output: &dy, weights: Some(&dp_weights) };
             layer.backward(p, &tape, outputs, dp, into, &mut space).unwrap();
             dot(tape.output, &dy) + dot(tape.weights(), &dp_weights)
+        });
+    }
+
+    #[test]
+    fn packed_attention(
+        seed in any::<u64>(), lengths in proptest::collection::vec(1..5usize, 1..4), causal in any::<bool>(), drop in any::<bool>(),
+    ) {
+        let mut layout = Layout::default();
+        let mask = if causal { Mask::Causal } else { Mask::None };
+        let layer = Attention::new(&mut layout, "a", 4, 2, mask).unwrap();
+        let mut starts = vec![0];
+        lengths.iter().for_each(|length| starts.push(starts[starts.len() - 1] + length));
+        let rows = starts[lengths.len()];
+        let dy = normals(seed, "dy", rows * 4);
+        let mut start = point(&layout, rows * 4, seed);
+        start.iter_mut().for_each(|value| *value *= 0.5);
+        check(&start, |point, gradient| {
+            let ((p, x), (dp, dx)) = (point.split_at(layout.len()), gradient.split_at_mut(layout.len()));
+            let mut arena = arena(layer.space_packed(rows, 4));
+            let mut space = arena.space();
+            let mut rng = Rng::new(seed);
+            let dropout = drop.then(|| (Dropout::new(0.4).unwrap(), &mut rng));
+            let tape = layer.forward_packed(p, x, Packed::new(&starts).unwrap(), dropout, &mut space).unwrap();
+            let mut dsource = vec![0.0; dx.len()];
+            let into = AttentionGradients { queries: Some(&mut *dx), source: Some(&mut dsource) };
+            let outputs = AttentionOutputGradients { output: &dy, weights: None };
+            layer.backward(p, &tape, outputs, dp, into, &mut space).unwrap();
+            dx.iter_mut().zip(&dsource).for_each(|(dx, d)| *dx += d);
+            dot(tape.output, &dy)
         });
     }
 

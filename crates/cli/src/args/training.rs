@@ -46,10 +46,10 @@ pub(crate) struct Train {
     /// Cutoffs of the metrics
     #[arg(long, value_name = "K,K..", value_delimiter = ',', default_values_t = [5, 10, 20], value_parser = cutoff)]
     pub(crate) at: Vec<usize>,
-    /// Items that compete: full (all unseen items), or the test items with N random others, uniform:N or popular:N (by
-    /// popularity); sampled candidates are labelled in every output
-    #[arg(long, value_name = "WHICH", default_value = "full", hide_default_value = true)]
-    pub(crate) candidates: Candidates,
+    /// Items that compete: full (all unseen items), or the test items and N random others, uniform:N or popular:N (by
+    /// popularity), which every output labels as sampled; several, separated by commas, give a table each
+    #[arg(long, value_name = "WHICH", value_delimiter = ',', default_value = "full", hide_default_value = true)]
+    pub(crate) candidates: Vec<Candidates>,
     /// The same as --candidates uniform:N
     #[arg(long, value_name = "N", conflicts_with = "candidates", hide = true,
         value_parser = clap::value_parser!(u32).range(1..))]
@@ -81,14 +81,16 @@ pub(crate) struct Train {
 
 impl Train {
     /// The candidates that were asked for, drawn with this seed.
-    pub(crate) fn candidates(&self, seed: u64) -> Candidates {
-        let uniform = |n| Candidates::Sampled { negatives: n as usize, sampling: Sampling::Uniform, seed };
-        self.sampled_negatives.map_or(self.candidates.with_seed(seed), uniform)
+    pub(crate) fn candidates(&self, seed: u64) -> Vec<Candidates> {
+        match self.sampled_negatives {
+            Some(n) => vec![Candidates::Sampled { negatives: n as usize, sampling: Sampling::Uniform, seed }],
+            None => self.candidates.iter().map(|candidates| candidates.with_seed(seed)).collect(),
+        }
     }
 
     /// Whether all unseen items compete.
     pub(crate) fn ranks_all(&self) -> bool {
-        self.candidates(0) == Candidates::AllUnrated
+        self.candidates(0) == [Candidates::AllUnrated]
     }
 }
 

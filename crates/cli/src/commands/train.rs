@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
 use sottovoce_data::DataSplit;
-use sottovoce_evaluate::{EvaluationInput, Metric, Metrics, Protocol};
+use sottovoce_evaluate::{Candidates, Evaluation, EvaluationInput, Metric, Metrics, Protocol};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
@@ -42,6 +42,9 @@ pub(crate) struct Outcome<'a, Data, Seconds> {
     candidates: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<&'a BTreeMap<usize, Metrics>>,
+    /// The metrics with other candidates, where several were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    with_other_candidates: Vec<Ranked<'a>>,
     /// Of a history file: whether it was streamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     streamed: Option<bool>,
@@ -72,6 +75,13 @@ pub(crate) struct Outcome<'a, Data, Seconds> {
     peak_rss_bytes: Option<u64>,
 }
 
+/// Metrics of lists of these candidates.
+#[derive(Serialize)]
+struct Ranked<'a> {
+    candidates: String,
+    metrics: &'a BTreeMap<usize, Metrics>,
+}
+
 impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
     /// What every training has: the rest is left out.
     fn new(plan: (&'static Model, &'a Settings, u64), data: Data, summary: &Summary, seconds: Seconds) -> Self {
@@ -83,6 +93,7 @@ impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
             data,
             candidates: None,
             metrics: None,
+            with_other_candidates: Vec::new(),
             streamed: None,
             epochs: summary.epochs,
             triples: summary.triples,
@@ -197,13 +208,17 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let job = Job { args, common, model, settings: &settings, data: &data };
     let trained = job.train()?;
     let started = Instant::now();
-    let protocol = job.protocol();
-    let evaluation = training::evaluate(&test_question(&data), &protocol, trained.recommender.as_ref())?;
+    let evaluations = job.evaluate(&trained)?;
+    let mut ranked = evaluations
+        .iter()
+        .map(|(candidates, evaluation)| Ranked { candidates: candidates.to_string(), metrics: &evaluation.at });
+    let first = ranked.next();
     let seconds = Seconds { load: data.seconds, train: trained.seconds, evaluate: started.elapsed().as_secs_f64() };
     let vectors = trained.summary.traffic.vectors;
     let outcome = Outcome {
-        candidates: Some(protocol.candidates.to_string()),
-        metrics: Some(&evaluation.at),
+        metrics: first.as_ref().map(|first| first.metrics),
+        candidates: first.map(|first| first.candidates),
+        with_other_candidates: ranked.collect(),
         best_epoch: trained.best_epoch,
         curve: &trained.curve,
         vectors: (vectors > 0.0).then_some(vectors),
@@ -289,8 +304,14 @@ impl Job<'_> {
         parts.chain(settings).chain(contents).collect()
     }
 
-    fn protocol(&self) -> Protocol {
-        Protocol { cutoffs: self.args.at.clone(), candidates: self.args.candidates(self.common.seed) }
+    /// An evaluation on the test part for each kind of candidates.
+    fn evaluate(&self, trained: &Trained) -> Result<Vec<(Candidates, Evaluation)>> {
+        let (question, model) = (test_question(self.data), trained.recommender.as_ref());
+        let evaluate = |candidates| {
+            let protocol = Protocol { cutoffs: self.args.at.clone(), candidates };
+            Ok((candidates, training::evaluate(&question, &protocol, model)?))
+        };
+        self.args.candidates(self.common.seed).into_iter().map(evaluate).collect()
     }
 
     fn store(&self, out: &Path, trained: &Trained, outcome: &DataSetOutcome<'_>) -> Result<()> {
@@ -392,6 +413,9 @@ fn show(args: &Train, model: &Model, outcome: &DataSetOutcome<'_>) -> Result<()>
         model.title, data.name, data.split
     ))?;
     if let (Some(metrics), Some(candidates)) = (outcome.metrics, &outcome.candidates) {
+        output::print(&metrics_table::by_cutoff(metrics, candidates))?;
+    }
+    for Ranked { candidates, metrics } in &outcome.with_other_candidates {
         output::print(&metrics_table::by_cutoff(metrics, candidates))?;
     }
     output::print_line(&format!(

@@ -49,9 +49,14 @@ pub(crate) fn has(model: &Model, key: &str) -> bool {
     model.schema().any(|setting| setting.key == key)
 }
 
-/// Whether scores depend on the user's own history.
+/// Whether scores depend on the user's own items, in whatever order.
 pub(crate) fn is_personal(model: &Model) -> bool {
-    !["random", "mostpop"].contains(&model.name)
+    !["random", "mostpop"].contains(&model.name) && !is_sequential(model)
+}
+
+/// Whether a model goes by the order of items.
+pub(crate) fn is_sequential(model: &Model) -> bool {
+    model.name == "item-transitions" || has(model, "max_length")
 }
 
 /// The setting that says how many epochs a model trains for; `None` if it does not train in epochs.
@@ -74,9 +79,12 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
         "lookalike" => &[("server_learning_rate", "0.03"), ("dropout_share", "0")],
         "mf" => &[("learning_rate", "0.05"), ("negatives", "2")],
         "kgflex" | "kgflex-central" => &[("learning_rate", "0.1")],
+        _ if has(model, "max_length") => {
+            &[("epochs", "5"), ("hidden", "8"), ("batch", "16"), ("learning_rate", "0.01")]
+        }
         _ => &[],
     };
-    let common = [("factors", "2"), ("hidden", "16"), ("latent", "4"), ("epochs", "60")];
+    let common = [("factors", "2"), ("hidden", "16"), ("latent", "4"), ("epochs", "60"), ("pretraining_epochs", "2")];
     let not_own = |(key, _): &(&str, &str)| has(model, key) && own.iter().all(|(other, _)| other != key);
     common.into_iter().filter(not_own).chain(own.iter().copied()).collect()
 }

@@ -1,6 +1,6 @@
 //! What every recommender must do, centralised or federated.
 
-use super::harness::{epochs_key, every_model, every_model_that, has, is_personal, small_settings};
+use super::harness::{epochs_key, every_model, every_model_that, has, is_personal, is_sequential, small_settings};
 use sottovoce_core::{Catalog, Facts, Histories, Rng};
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
@@ -126,6 +126,40 @@ fn personal_models_rank_the_own_group_first() {
             let others = (0..24).filter(|item| !own.contains(item));
             let best_other = others.map(|item| scores[item as usize]).fold(f32::NEG_INFINITY, f32::max);
             assert!(worst_own > best_other, "user {user}: {worst_own} {best_other}");
+        }
+    });
+}
+
+/// Everybody goes round the same circle of items, from different places on.
+fn circle() -> Histories {
+    let lists: Vec<Vec<u32>> = (0..48u32).map(|user| (0..6 + user % 5).map(|n| (user + n) % 12).collect()).collect();
+    Histories::from_lists(&lists, 12).unwrap()
+}
+
+#[test]
+fn sequential_models_predict_what_follows() {
+    let train = circle();
+    every_model_that(is_sequential, |model| {
+        let more = [("epochs", "60"), ("hidden", "16"), ("dropout", "0"), ("learning_rate", "0.02"), ("window", "1")];
+        let more: Vec<(&'static str, Value)> = more
+            .into_iter()
+            .filter(|(key, _)| has(model, key))
+            .map(|(key, value)| (key, Value::parse(value)))
+            .collect();
+        let more: Vec<_> =
+            more.into_iter().chain(has(model, "horizon").then(|| ("horizon", Value::Integer(1)))).collect();
+        let mut recommender = model.build(&small_settings(model, &more));
+        let known = catalog(12);
+        recommender.fit(&train, &mut Fit::new(1, &mut Quiet).knowing(Some(&known))).unwrap();
+        for (user, scores) in scores(&*recommender, &train).iter().enumerate() {
+            let last = *train.of(user).last().unwrap();
+            let best = (0..12u32).max_by(|&a, &b| scores[a as usize].total_cmp(&scores[b as usize])).unwrap();
+            assert_eq!(best, (last + 1) % 12, "user {user}: {scores:?}");
+            let mut later = vec![f32::NAN; 12];
+            let after: Vec<u32> = train.of(user).iter().copied().chain([(last + 1) % 12]).collect();
+            recommender.score_after(user, (&after[..]).into(), &mut later);
+            let best = (0..12u32).max_by(|&a, &b| later[a as usize].total_cmp(&later[b as usize])).unwrap();
+            assert_eq!(best, (last + 2) % 12, "user {user}, later: {later:?}");
         }
     });
 }

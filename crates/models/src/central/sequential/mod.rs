@@ -9,6 +9,7 @@
 //! follows what, and is only scored. A user without items has a score of 0 for each item.
 
 mod attributes;
+mod autoint;
 mod bert4rec;
 mod caser;
 mod fdsa;
@@ -42,6 +43,7 @@ pub(super) const CASER: CentralModel = caser::MODEL;
 pub(super) const HGN: CentralModel = hgn::MODEL;
 pub(super) const FDSA: CentralModel = fdsa::MODEL;
 pub(super) const S3REC: CentralModel = s3rec::MODEL;
+pub(super) const AUTOINT: CentralModel = autoint::MODEL;
 pub(super) const ITEM_TRANSITIONS: CentralModel = item_transitions::MODEL;
 
 config! {
