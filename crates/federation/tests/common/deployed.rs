@@ -1,7 +1,7 @@
 //! A federation whose devices are not the simulator's: they run the client crate and exchange bytes with the server.
 
 use super::{Given, builder};
-use sottovoce_client::{DeviceRound, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
+use sottovoce_client::{Declined, DeviceRound, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
 use sottovoce_core::{Catalog, Histories, History, Rng};
 use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, Population};
 use sottovoce_models::TensorData;
@@ -141,7 +141,11 @@ impl Deployment {
             when: 0,
         };
         let before = (device.private.as_deref(), device.disclosed.as_deref());
-        let outcome = model.run_round(&round, before, &mut Ledger::new()).unwrap();
+        let outcome = match model.run_round(&round, before, &mut Ledger::new()) {
+            // Models that go by order cannot learn from a single item.
+            Err(Declined::NoHistory) => return Upload::Nothing,
+            outcome => outcome.unwrap(),
+        };
         (device.private, device.disclosed) = (Some(outcome.private), outcome.disclosed);
         outcome.upload
     }
