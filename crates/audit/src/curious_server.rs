@@ -1,5 +1,6 @@
 //! A curious server: sees what a server sees, and attacks.
 
+use crate::attacks::cluster::{self, Memberships};
 use crate::attacks::{self, Attack, Disaggregation};
 use crate::evidence::Evidence;
 use crate::findings::{self, Checkpoint, Findings, Scores};
@@ -57,6 +58,8 @@ pub struct CuriousServer {
     subject_index: Vec<u32>,
     /// By subject and table.
     evidence: Vec<Mutex<Vec<Evidence>>>,
+    /// By subject: uploads, and those that say which cluster they are of by cluster.
+    memberships: Vec<Mutex<(u64, Memberships)>>,
     /// The shared model that devices were given last.
     shared: RwLock<Parameters>,
     observations: Mutex<Observations>,
@@ -96,8 +99,20 @@ impl CuriousServer {
         (0..).zip(devices).for_each(|(index, &device)| subject_index[device as usize] = index);
         let none = || vec![Evidence::default(); tables.tables().len()];
         let evidence = devices.iter().map(|_| Mutex::new(none())).collect();
+        let memberships = devices.iter().map(|_| Mutex::default()).collect();
         let (shared, observations, received_any) = Default::default();
-        Self { tables, subjects, view, checkpoints, subject_index, evidence, shared, observations, received_any }
+        Self {
+            tables,
+            subjects,
+            view,
+            checkpoints,
+            subject_index,
+            evidence,
+            memberships,
+            shared,
+            observations,
+            received_any,
+        }
     }
 
     /// The index of a device among the subjects.
@@ -115,6 +130,14 @@ impl CuriousServer {
         if observations.sealed { View::Sums } else { self.view }
     }
 
+    /// The attacks that can be tried: those that the view allows on the tables that there are.
+    fn attacks(&self, observations: &Observations) -> Vec<Attack> {
+        let view = self.actual_view(observations);
+        let on_items = if self.tables.first().is_some() { view.attacks() } else { &[] };
+        let on_clusters = (view == View::Uploads && self.tables.has_clusters()).then_some(Attack::Cluster);
+        on_items.iter().copied().chain(on_clusters).collect()
+    }
+
     /// Scores of all items for each subject that sent anything, by each attack that the view allows. If none of them
     /// did, all items have the same score.
     fn scores(&self, observations: &Observations) -> Scores {
@@ -122,7 +145,7 @@ impl CuriousServer {
         if scores.iter().any(Option::is_some) {
             return scores;
         }
-        let attacks = self.actual_view(observations).attacks().len();
+        let attacks = self.attacks(observations).len();
         vec![Some(vec![vec![0.0; self.subjects.items()]; attacks]); scores.len()]
     }
 
@@ -137,12 +160,26 @@ impl CuriousServer {
             return self.subjects.devices().par_iter().map(scores).collect();
         }
         let shared = self.shared();
-        let scores = |evidence: &Mutex<Vec<Evidence>>| {
+        let on_items = if tables.first().is_some() { Attack::ON_UPLOADS } else { &[] };
+        let memberships: Vec<Memberships> = self.memberships.iter().map(|own| lock(own).1.clone()).collect();
+        let mut by_cluster = match tables.has_clusters() {
+            true => cluster::scores(&self.subjects, &memberships, findings::is_own_account),
+            false => Vec::new(),
+        };
+        // Whoever says no cluster, where others do, is scored as anybody.
+        let anybody = &self.subjects.popularity;
+        let scores = |(evidence, uploads): (&Mutex<Vec<Evidence>>, &Mutex<(u64, Memberships)>)| {
             let evidence = lock(evidence);
             let by = |attack: &Attack| attacks::on_uploads(*attack, tables, &evidence, &shared);
-            (evidence[0].uploads > 0).then(|| Attack::ON_UPLOADS.iter().map(by).collect())
+            (lock(uploads).0 > 0).then(|| on_items.iter().map(by).collect::<Vec<_>>())
         };
-        self.evidence.par_iter().map(scores).collect()
+        let mut scores: Scores = self.evidence.par_iter().zip(&self.memberships).map(scores).collect();
+        for (scores, by_cluster) in scores.iter_mut().zip(&mut by_cluster) {
+            if let Some(scores) = scores {
+                scores.push(by_cluster.take().unwrap_or_else(|| anybody.clone()));
+            }
+        }
+        scores
     }
 
     /// Evaluates all attacks.
@@ -154,7 +191,7 @@ impl CuriousServer {
         let observations = lock(&self.observations);
         let view = self.actual_view(&observations);
         let uploads: u64 = match view {
-            View::Uploads => self.evidence.iter().map(|evidence| u64::from(lock(evidence)[0].uploads)).sum(),
+            View::Uploads => self.memberships.iter().map(|uploads| lock(uploads).0).sum(),
             View::Sums => {
                 let rounds = |user: u32| observations.rounds_with_sums().filter(|round| round.has(user)).count();
                 self.subjects.devices().iter().map(|&user| rounds(user) as u64).sum()
@@ -163,8 +200,9 @@ impl CuriousServer {
         if observations.rounds == 0 || (uploads == 0 && self.received_any.load(Relaxed)) {
             return Err(AuditError::NoUploads);
         }
-        let vectors = self.tables.first().item_vectors(&self.shared());
-        let attacks = findings::evaluate_attacks(&self.subjects, view, self.scores(&observations), &vectors);
+        let vectors = self.tables.first().map_or_else(Vec::new, |table| table.item_vectors(&self.shared()));
+        let on = self.attacks(&observations);
+        let attacks = findings::evaluate_attacks(&self.subjects, &on, self.scores(&observations), &vectors);
         let over_rounds = observations.over_rounds.clone();
         Ok(Findings { view: view.name(), rounds: observations.rounds, uploads, attacks, over_rounds })
     }
@@ -186,6 +224,13 @@ impl Recorder for CuriousServer {
             return;
         }
         let Some(index) = self.index_of(device) else { return };
+        {
+            let mut own = lock(&self.memberships[index]);
+            own.0 += 1;
+            if let Some(cluster) = self.tables.cluster_of(update) {
+                *own.1.entry(cluster).or_default() += 1;
+            }
+        }
         let shared = self.shared();
         for (table, evidence) in self.tables.tables().iter().zip(&mut *lock(&self.evidence[index])) {
             if let Some(rows) = table.rows(update) {
@@ -215,8 +260,8 @@ impl Recorder for CuriousServer {
         }
         if self.checkpoints.binary_search(&observations.rounds).is_ok() {
             let scores = self.scores(&observations);
-            let attacks = self.actual_view(&observations).attacks();
-            let checkpoint = findings::checkpoint(&self.subjects, observations.rounds, attacks, &scores);
+            let attacks = self.attacks(&observations);
+            let checkpoint = findings::checkpoint(&self.subjects, observations.rounds, &attacks, &scores);
             observations.over_rounds.push(checkpoint);
         }
     }

@@ -131,7 +131,7 @@ mod tests {
         let p = [0.5f32, -1.0];
         let (trained, shared) =
             rows_of(3, &[(1, &[0.3 * p[0], 0.3 * p[1], 0.3]), (4, &[-0.3 * p[0], -0.3 * p[1], -0.3])]);
-        let table = ExposedTables::of("fpl", None).unwrap().first().clone();
+        let table = ExposedTables::of("fpl", None).unwrap().first().unwrap().clone();
         let mut evidence = Evidence::default();
         evidence.add(&table, &trained.update().tables()[0], &shared);
         assert_eq!(evidence.updates, [0, 1, 0, 0, 1, 0]);
@@ -146,7 +146,7 @@ mod tests {
         let row = |weight: f32| p.map(|p| weight * p);
         let (own, other, another) = (row(1.2), row(-0.1), row(-0.2));
         let (trained, shared) = rows_of(3, &[(0, &other), (1, &another), (2, &own), (3, &other), (5, &another)]);
-        let table = ExposedTables::of("fcf", None).unwrap().first().clone();
+        let table = ExposedTables::of("fcf", None).unwrap().first().unwrap().clone();
         let mut evidence = Evidence::default();
         evidence.add(&table, &trained.update().tables()[0], &shared);
         assert!(evidence.positive_sums[2] > 1.19 && evidence.negative_updates == [1, 1, 0, 1, 0, 1]);

@@ -8,7 +8,11 @@ use std::sync::Arc;
 
 /// The tables of a model whose updated rows reveal something about the user.
 #[derive(Clone, Debug)]
-pub struct ExposedTables(Vec<ExposedTable>);
+pub struct ExposedTables {
+    tables: Vec<ExposedTable>,
+    /// Index of the table whose rows are clusters of devices, if there is one.
+    clusters: Option<usize>,
+}
 
 impl ExposedTables {
     /// Of a federated model by its name; `facts` are the catalog's.
@@ -19,35 +23,49 @@ impl ExposedTables {
         let unknown = || AuditError::Model(model.to_owned());
         let exposures = federated::find(model).map_err(|_| unknown())?.exposure();
         let no_facts = || AuditError::NoFacts(model.to_owned());
+        let clusters = exposures.iter().find(|exposure| exposure.rows == RowMeaning::Clusters);
+        let clusters = clusters.map(|exposure| exposure.table);
         let table = |exposure: &Exposure| {
             let facts = match exposure.rows {
-                RowMeaning::Items => None,
+                RowMeaning::Items | RowMeaning::Clusters => None,
                 RowMeaning::Features => Some(facts.ok_or_else(no_facts)?.clone()),
             };
             Ok(ExposedTable { index: exposure.table, facts, bias: exposure.bias })
         };
-        let tables = exposures.iter().map(table).collect::<Result<Vec<_>, AuditError>>()?;
-        if tables.is_empty() { Err(unknown()) } else { Ok(Self(tables)) }
+        let items = exposures.iter().filter(|exposure| exposure.rows != RowMeaning::Clusters);
+        let tables = items.map(table).collect::<Result<Vec<_>, AuditError>>()?;
+        if tables.is_empty() && clusters.is_none() { Err(unknown()) } else { Ok(Self { tables, clusters }) }
     }
 
-    /// The tables, at least one.
+    /// The tables whose rows are items or features; none for models that expose clusters only.
     pub(crate) fn tables(&self) -> &[ExposedTable] {
-        &self.0
+        &self.tables
     }
 
-    /// The first table, whose vectors are the items'.
-    pub(crate) fn first(&self) -> &ExposedTable {
-        &self.0[0]
+    /// The first of them, whose vectors are the items'.
+    pub(crate) fn first(&self) -> Option<&ExposedTable> {
+        self.tables.first()
+    }
+
+    /// The cluster that an update is of, if it says.
+    pub(crate) fn cluster_of(&self, update: &Update) -> Option<u32> {
+        let rows = update.tables().get(self.clusters?)?;
+        rows.iter().next().map(|(row, _)| row as u32)
+    }
+
+    /// Whether updates may say which cluster they are of.
+    pub(crate) fn has_clusters(&self) -> bool {
+        self.clusters.is_some()
     }
 
     /// Whether rows are features of items, not items.
     pub fn are_features(&self) -> bool {
-        self.first().is_of_features()
+        self.first().is_some_and(ExposedTable::is_of_features)
     }
 
     /// Number of rows of the first table.
     pub fn rows(&self, shared: &Parameters) -> usize {
-        self.first().height(shared)
+        self.first().map_or(0, |table| table.height(shared))
     }
 }
 

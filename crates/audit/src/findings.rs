@@ -2,7 +2,7 @@
 
 use crate::attacks::{Account, Attack, Combined, membership_by_model};
 use crate::evaluation::evaluate;
-use crate::{Estimate, Reconstruction, Subjects, View};
+use crate::{Estimate, Reconstruction, Subjects};
 use rayon::prelude::*;
 use serde::Serialize;
 use sottovoce_core::{Rng, math};
@@ -107,7 +107,7 @@ pub(crate) fn checkpoint(subjects: &Subjects, rounds: u64, attacks: &[Attack], s
 /// Evaluates each attack, and all of them combined.
 pub(crate) fn evaluate_attacks(
     subjects: &Subjects,
-    view: View,
+    on: &[Attack],
     mut scores: Scores,
     vectors: &[Vec<f32>],
 ) -> Vec<Finding> {
@@ -118,7 +118,7 @@ pub(crate) fn evaluate_attacks(
         let test = Test { counts: &|_| true, truth: &is_in_history, attack: &scorer, baseline: &popularity };
         test.run(subjects, &scores, of.name(), of.what())
     };
-    let mut attacks: Vec<Finding> = view.attacks().iter().enumerate().map(single).collect();
+    let mut attacks: Vec<Finding> = on.iter().enumerate().map(single).collect();
     // The baseline of the combined attack: what all uploads reveal on average, and popularity, which needs no upload.
     let average = average(subjects, &scores);
     scores.iter_mut().flatten().for_each(|scores| scores.push(subjects.popularity.clone()));
@@ -145,8 +145,8 @@ pub(crate) fn evaluate_attacks(
     let what = "tells items trained on from others that the user has, by all of the above";
     let by_uploads = membership(&by_uploads, "membership", what);
     let what = "the same by the shared model alone, if the attacker knows the user's items";
-    let by_model = membership(&by_model, "membership-model", what);
-    attacks.extend([by_uploads, by_model].into_iter().filter(|finding| finding.people > 0));
+    let by_model = (!vectors.is_empty()).then(|| membership(&by_model, "membership-model", what));
+    attacks.extend([Some(by_uploads), by_model].into_iter().flatten().filter(|finding| finding.people > 0));
     attacks
 }
 
@@ -154,7 +154,7 @@ fn select(values: &[f32], items: &[u32]) -> Vec<f32> {
     items.iter().map(|&item| values[item as usize]).collect()
 }
 
-fn is_own_account(index: usize) -> bool {
+pub(crate) fn is_own_account(index: usize) -> bool {
     index.is_multiple_of(OWN_ACCOUNTS)
 }
 

@@ -65,8 +65,8 @@ impl PageVectors {
     }
 
     /// With the items, what a model reads.
-    pub(crate) fn history<'a>(&'a self, items: &'a [u32]) -> History<'a> {
-        History { items, pages: Pages::new(&self.table, &self.pages).unwrap_or_default() }
+    pub(crate) fn history<'a>(&'a self, history: impl Into<History<'a>>) -> History<'a> {
+        History { pages: Pages::new(&self.table, &self.pages).unwrap_or_default(), ..history.into() }
     }
 }
 

@@ -37,6 +37,9 @@ pub struct Summary {
     /// Evaluations during training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<CurvePoint>,
+    /// Clusterings of devices, where the server finds clusters: the round that took each up, its number of clusters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusterings: Vec<(u64, usize)>,
     /// The training curve of a classifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy_curve: Option<AccuracyCurve>,

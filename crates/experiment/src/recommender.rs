@@ -296,6 +296,7 @@ impl Trials for Recommenders {
         let mut figures = figures(&trained.summary);
         figures.extend(witness.into_iter().flat_map(|witness| attack_figures(&witness)));
         figures.extend(retained.figures);
+        let clusterings = trained.summary.clusters.map(|found| found.clusterings).unwrap_or_default();
         let values = Values::of(&evaluation, main_cutoff, trained.summary.updates_by_item);
         let summary = Summary {
             metrics: evaluation.at,
@@ -305,6 +306,7 @@ impl Trials for Recommenders {
             cloud: retained.cloud,
             suggestions: Vec::new(),
             curve: trained.curve,
+            clusterings,
             accuracy_curve: None,
             cost,
         };
@@ -352,8 +354,13 @@ fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
         ("received", turnout.received as f64),
         ("virtual_time", turnout.seconds),
     ];
+    let clusters = summary.clusters.iter().flat_map(|found| {
+        let count = found.clusterings.last().map_or(1, |(_, count)| *count);
+        [("clusters", count as f64), ("stale_uploads", found.stale as f64)]
+    });
+    let figures = figures.into_iter().chain(clusters);
     let spent = summary.privacy.iter().flat_map(|spent| [("epsilon", spent.epsilon), ("delta", spent.delta)]);
-    let figures = figures.into_iter().chain(spent).filter(|(_, value)| *value > 0.0);
+    let figures = figures.chain(spent).filter(|(_, value)| *value > 0.0);
     figures.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

@@ -117,6 +117,9 @@ pub struct TrialRun {
     pub failed: Option<String>,
     /// Evaluations during training.
     pub curve: Vec<CurvePoint>,
+    /// Clusterings of devices: the round that took each up, its number of clusters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusterings: Vec<(u64, usize)>,
     /// The training curve of a classifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy_curve: Option<AccuracyCurve>,
@@ -298,6 +301,7 @@ impl TrialRun {
             Recorded::Done(summary) => Self {
                 failed: None,
                 curve: summary.curve.clone(),
+                clusterings: summary.clusterings.clone(),
                 accuracy_curve: summary.accuracy_curve.clone(),
                 cost: summary.cost,
             },

@@ -97,7 +97,10 @@ y = "f1@10"
 fn a_long_file_is_understood() {
     let experiment = parse(LONG);
     assert_eq!(experiment.seeds, [42, 43, 44]);
-    assert_eq!(experiment.protocol.candidates, Candidates::Sampled { negatives: 99, sampling: Sampling::Uniform, seed: 42 });
+    assert_eq!(
+        experiment.protocol.candidates,
+        Candidates::Sampled { negatives: 99, sampling: Sampling::Uniform, seed: 42 }
+    );
     assert!(!experiment.selection.refit && experiment.selection.every == Some(5));
     let (first, town) = (interactions(&experiment.data[0]), interactions(&experiment.data[1]));
     assert_eq!((first.split, first.validation), (Split::Random(0.7), Split::Temporal(0.9)));

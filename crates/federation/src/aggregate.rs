@@ -1,6 +1,8 @@
 //! What a cohort sent, added up.
 
-use crate::aggregation::{Aggregation, BufferedRows, BufferedUpdates, CriteriaSums, RobustAggregator, clipping};
+use crate::aggregation::{
+    Aggregation, BufferedRows, BufferedUpdate, BufferedUpdates, CriteriaSums, RobustAggregator, Weighting, clipping,
+};
 use crate::privacy::QuantizedSum;
 use sottovoce_core::{SimdKernel, math, simd_dispatch};
 use sottovoce_privacy::SecureRng;
@@ -18,6 +20,8 @@ pub struct Aggregate {
     buffered_rows: Vec<BufferedRows>,
     /// Where whole updates are buffered until the round is complete.
     buffered_updates: BufferedUpdates,
+    /// Each update with its device, where the strategy needs to know; in the order of the cohort.
+    identified: Vec<(u32, BufferedUpdate)>,
     /// Where updates are weighed by what they say.
     criteria_sums: Option<Box<CriteriaSums>>,
     /// Where updates are protected: their sum as integers.
@@ -74,6 +78,7 @@ impl Aggregate {
             aggregation: aggregation.clone(),
             buffered_rows: vec![BufferedRows::default(); buffered],
             buffered_updates: BufferedUpdates::default(),
+            identified: Vec::new(),
             criteria_sums: weighed.then(|| Box::new(CriteriaSums::new(layout, &aggregation.weighting))),
             quantized: aggregation.quantized_sum.as_ref().map(|protected| Box::new(QuantizedSum::new(protected))),
             updates: 0,
@@ -83,6 +88,23 @@ impl Aggregate {
     /// The tables, in layout order.
     pub fn tables(&self) -> &[RowSums] {
         &self.tables
+    }
+
+    /// Each update with its device, where the strategy needs to know.
+    pub(crate) fn identified(&self) -> impl Iterator<Item = (u32, &BufferedUpdate)> {
+        self.identified.iter().map(|(device, update)| (*device, update))
+    }
+
+    /// Adds a device's update of the same layout.
+    pub fn add_from(&mut self, device: u32, update: &Update) {
+        if self.aggregation.identified {
+            let scale = match self.aggregation.robust {
+                RobustAggregator::ClipUpdate(norm) => clipping(update.tables().iter().flat_map(Rows::values), norm),
+                _ => None,
+            };
+            self.identified.push((device, BufferedUpdate::of(update, scale.unwrap_or(1.0))));
+        }
+        self.add(update);
     }
 
     /// Adds an update of the same layout.
@@ -126,6 +148,7 @@ impl Aggregate {
             }
             _ => 1.0,
         };
+        let active = self.aggregation.weighting == Weighting::Active;
         let criteria_sums = self.criteria_sums.as_mut();
         let mut criteria_sums =
             criteria_sums.and_then(|criteria_sums| criteria_sums.begin(update).then_some(criteria_sums));
@@ -138,6 +161,11 @@ impl Aggregate {
                 sums.count(row, 1);
                 match &mut criteria_sums {
                     Some(criteria_sums) => criteria_sums.add(table, row, scale, values),
+                    None if active => {
+                        let length = scale * math::dot(values, values).sqrt();
+                        sums.weigh(row, length);
+                        sums.add_scaled(row, length * scale, values);
+                    }
                     None => sums.add_scaled(row, scale, values),
                 }
             }
@@ -172,6 +200,23 @@ impl Aggregate {
         self.finish_rows();
         self.finish_updates();
         self.finish_criteria_sums();
+        self.finish_active();
+    }
+
+    /// Makes a row's sum the mean by length of change, times the number of updates.
+    fn finish_active(&mut self) {
+        if self.aggregation.weighting != Weighting::Active {
+            return;
+        }
+        for sums in &mut self.tables {
+            for index in 0..sums.touched.len() {
+                let row = sums.touched[index] as usize;
+                let (count, weight) = (sums.counts[row] as f32, sums.weight(row));
+                let values = &mut sums.values[row * sums.cols..][..sums.cols];
+                values.iter_mut().for_each(|value| *value *= count / weight);
+                sums.weigh(row, count - weight);
+            }
+        }
     }
 
     fn finish_rows(&mut self) {
@@ -233,17 +278,31 @@ impl Aggregate {
             criteria_sums.drain_totals(others);
         }
         for (sums, others) in self.tables.iter_mut().zip(&mut other.tables) {
+            for &row in &others.touched {
+                if let Some(weight) = others.weights.get_mut(row as usize) {
+                    sums.weigh(row as usize, std::mem::take(weight));
+                }
+            }
             with_columns!(sums.cols, C => simd_dispatch(Merging::<C> { sums, others }));
         }
         for (buffered, others) in self.buffered_rows.iter_mut().zip(&mut other.buffered_rows) {
             buffered.append(others);
         }
         self.buffered_updates.append(&mut other.buffered_updates);
+        self.identified.append(&mut other.identified);
         if let (Some(words), Some(others)) = (&mut self.quantized, &mut other.quantized) {
             words.merge(others);
         }
         self.updates += other.updates;
         other.updates = 0;
+    }
+
+    /// Counts all rows among those that changed, whether they were sent or not.
+    pub(crate) fn touch_all(&mut self) {
+        for sums in &mut self.tables {
+            let unsent = (0..).zip(&sums.counts).filter(|(_, count)| **count == 0).map(|(row, _): (u32, _)| row);
+            sums.touched.extend(unsent);
+        }
     }
 
     /// Back to nothing; takes a step for each row that was sent.
@@ -257,6 +316,7 @@ impl Aggregate {
         self.tables.iter_mut().for_each(RowSums::clear);
         self.buffered_rows.iter_mut().for_each(BufferedRows::clear);
         self.buffered_updates.clear();
+        self.identified.clear();
         if let Some(words) = &mut self.quantized {
             words.clear();
         }

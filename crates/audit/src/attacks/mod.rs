@@ -1,5 +1,6 @@
 //! The attacks: each scores every item by how likely it is in a user's history.
 
+pub(crate) mod cluster;
 mod combined;
 mod disaggregation;
 mod uploads;
@@ -24,6 +25,8 @@ pub enum Attack {
     Complement,
     /// The user's vector follows from the updated rows, and their preferences from that vector.
     Inversion,
+    /// Items of others in the same cluster of devices are.
+    Cluster,
     /// A round's sum is taken for the update of each user in it.
     Attribution,
     /// Sums of many rounds with different users in them are solved for single users.
@@ -56,6 +59,9 @@ impl Attack {
             Attack::Inversion => {
                 ("inversion", "reconstructs the user's vector from updated rows, and scores all items with it")
             }
+            Attack::Cluster => {
+                ("cluster", "ranks items by how many of the attacker's own accounts in the same clusters have them")
+            }
             Attack::Attribution => ("attribution", "takes a round's sum for the update of each user in it"),
             Attack::Disaggregation => {
                 ("disaggregation", "solves the sums of many rounds for single users, by who was in which")
@@ -64,7 +70,7 @@ impl Attack {
     }
 }
 
-/// Scores of all items by an attack on uploads; none for attacks on sums. `evidence` is one user's, by table.
+/// Scores of all items by an attack on rows of uploads; none for others. `evidence` is one user's, by table.
 pub(crate) fn on_uploads(
     attack: Attack,
     tables: &ExposedTables,
@@ -76,7 +82,7 @@ pub(crate) fn on_uploads(
         Attack::Frequency => uploads::frequency(table, evidence),
         Attack::Complement => uploads::complement(table, evidence),
         Attack::Inversion => uploads::inversion(table, evidence, shared),
-        Attack::Attribution | Attack::Disaggregation => Vec::new(),
+        Attack::Cluster | Attack::Attribution | Attack::Disaggregation => Vec::new(),
     };
     over_tables(tables.tables().iter().zip(evidence).map(scores).collect())
 }

@@ -60,7 +60,7 @@ impl Device {
         let model = self.options.models.load(&private.model, items.facts())?;
         let (shared, own) = (&downloaded.model.parameters, &private.values[..]);
         let pages = self.page_vectors(&model);
-        let history = pages.history(&self.rows.rows);
+        let history = pages.history(self.rows.history());
         let mut scores = vec![0.0; items.len()];
         model.score(shared, own, history, &mut scores)?;
         let had = |row: &u32| self.rows.rows.binary_search(row).is_ok();

@@ -89,6 +89,7 @@ fn recommenders(experiment: &Experiment, results: &Results) -> Report {
         tables::other_cutoffs(experiment, &shown),
         convergence::section(experiment, &shown),
         plots::learning(experiment, &shown),
+        plots::clusters(&shown),
         failures(results),
     ];
     let settings = Section::new("Settings").table(tables::settings(results));

@@ -240,6 +240,25 @@ fn final_curve(row: &Row) -> Option<Series> {
     (!points.is_empty()).then(|| Series::of(&row.label, points))
 }
 
+/// How many clusters of devices servers found, over the rounds; first seed.
+pub(super) fn clusters(results: &Results) -> Option<Section> {
+    let mut section = Section::new("Clusters of devices");
+    for data in &results.data {
+        let series = data.rows.iter().filter_map(|row| {
+            let found = &row.finals.first()?.run.clusterings;
+            let points = found.iter().map(|&(round, count)| (round as f64, count as f64));
+            (!found.is_empty()).then(|| Series::new(&row.label, std::iter::once((0.0, 1.0)).chain(points)))
+        });
+        let series: Vec<Series> = series.collect();
+        if !series.is_empty() {
+            let title = format!("Clusters over the rounds on {}", data.label);
+            let (rounds, count) = (Axis::new("round").from_zero(), Axis::new("clusters").from_zero());
+            section = section.plot(Plot::lines(title, rounds, count, series).caption("First seed."));
+        }
+    }
+    unless_empty(section)
+}
+
 /// The best value so far in searches and grids, candidate by candidate.
 pub(super) fn searches(experiment: &Experiment, results: &Results) -> Vec<Plot> {
     let metric = experiment.selection.metric;

@@ -206,6 +206,7 @@ fn evaluated(trial: &Trial, value: f64, epochs: usize, number: usize) -> Outcome
             figures: sent(epochs),
             cloud: Vec::new(),
             curve: curve.unwrap_or_default(),
+            clusterings: Vec::new(),
             accuracy_curve: None,
             cost: Cost { train_seconds: number as f64 * 0.1, peak_rss_bytes: 1 << 20, ..Cost::default() },
         },

@@ -37,6 +37,8 @@ choices! {
         Equal => "equal",
         /// By samples.
         Samples => "samples",
+        /// By the length of a row's change.
+        Active => "active",
         /// By criteria in order of priority.
         Prioritised => "prioritised",
         /// By their mean.
@@ -59,8 +61,8 @@ config! {
         /// With robust_aggregation = trimmed-mean: the fraction left out at either end; with krum and multi-krum: the
         /// fraction of devices that may be malicious
         robust_fraction: f64 = 0.1, in 0.0..=0.49 => [was("guard_share")];
-        /// How much each update counts: all equally, by samples trained on, or by criteria: in order of priority, or by
-        /// their mean, weighted mean or ordered weighted average
+        /// How much each update counts: all equally, by samples trained on, each row by the length of its change (active,
+        /// as FedFast), or by criteria: in order of priority, or by their mean, weighted mean or ordered weighted average
         weighting: WeightingKind = WeightingKind::Equal => [was("weighing")];
         /// With weighting by criteria: their names with commas between, the most important first; size, diversity,
         /// closeness, recency, loss, auc
@@ -91,6 +93,7 @@ impl AggregationConfig {
         let weighting = match self.weighting {
             WeightingKind::Equal => Weighting::Equal,
             WeightingKind::Samples => Weighting::Samples,
+            WeightingKind::Active => Weighting::Active,
             WeightingKind::Prioritised => of(CriteriaScore::Prioritised),
             WeightingKind::Mean => of(CriteriaScore::Mean),
             WeightingKind::WeightedMean => of(CriteriaScore::Weighted(self.weights(count)?.into())),
@@ -115,7 +118,7 @@ impl AggregationConfig {
     }
 
     fn names(&self) -> Result<Vec<&str>, FederationError> {
-        if matches!(self.weighting, WeightingKind::Equal | WeightingKind::Samples) {
+        if matches!(self.weighting, WeightingKind::Equal | WeightingKind::Samples | WeightingKind::Active) {
             return Ok(Vec::new());
         }
         let names: Vec<&str> = list(&self.criteria).collect();

@@ -13,6 +13,9 @@
 //! All but the last are sums of products that need no S_j to be taken: a device's update is added to one sum for each
 //! of m products of its own criteria, and the S_j come in at the end. So memory does not grow with the cohort.
 //!
+//! FedFast's active aggregation (K. Muhammad and others: FedFast, KDD 2020) weighs each row by the length of its change,
+//! so that devices for which an item matters move it most.
+//!
 //! If f comes to 0 for everybody, all count alike. Whoever does not report all that is asked for counts as the mean of
 //! those who do: keeping figures to oneself neither costs influence nor brings any.
 
@@ -30,6 +33,8 @@ pub enum Weighting {
     Equal,
     /// By the number of samples learnt from.
     Samples,
+    /// Each row by the length of its change.
+    Active,
     /// By the first so many criteria of the round terms.
     Criteria {
         /// What is made of them.
@@ -85,6 +90,7 @@ impl Weighting {
         match self {
             Self::Equal => "equal",
             Self::Samples => "samples",
+            Self::Active => "active",
             Self::Criteria { score: CriteriaScore::Prioritised, .. } => "prioritised",
             Self::Criteria { score: CriteriaScore::Mean, .. } => "mean",
             Self::Criteria { score: CriteriaScore::Weighted(_), .. } => "weighted-mean",
@@ -100,7 +106,7 @@ impl Weighting {
     /// How many values it goes by.
     pub(crate) fn values(&self) -> usize {
         match self {
-            Self::Equal => 0,
+            Self::Equal | Self::Active => 0,
             Self::Samples => 1,
             Self::Criteria { count, .. } => *count,
         }
@@ -110,7 +116,7 @@ impl Weighting {
     pub(crate) fn reported(&self, update: &Update, into: &mut Vec<f64>) -> bool {
         into.clear();
         match self {
-            Self::Equal => {}
+            Self::Equal | Self::Active => {}
             Self::Samples => into.extend((update.samples() > 0).then(|| update.samples() as f64)),
             Self::Criteria { count, .. } => {
                 let asked = update.criteria().iter().take_while(|(index, _)| (*index as usize) < *count);
@@ -137,7 +143,7 @@ impl Weighting {
     pub(crate) fn multipliers(&self, sums: &[f64]) -> Vec<f64> {
         let inverse = |sum: &f64| if *sum > 0.0 { 1.0 / sum } else { 0.0 };
         match self {
-            Self::Equal => Vec::new(),
+            Self::Equal | Self::Active => Vec::new(),
             Self::Samples => vec![1.0],
             Self::Criteria { score: CriteriaScore::Prioritised, .. } => {
                 let mut product = 1.0;

@@ -23,14 +23,25 @@ pub(super) fn mean_share(over: MeanOver, round: &Aggregate, sums: &RowSums, row:
     }
 }
 
+/// A step along the mean in some tables.
+pub(super) fn step_along_mean(
+    mean: &Mean,
+    shared: &mut Parameters,
+    round: &Aggregate,
+    is_included: impl Fn(usize) -> bool,
+) {
+    let tables = shared.tables_mut().iter_mut().zip(round.tables()).enumerate();
+    for (_, (table, sums)) in tables.filter(|(index, _)| is_included(*index)) {
+        for (row, _, sum) in sums.rows() {
+            let step = mean.learning_rate * mean_share(mean.over, round, sums, row);
+            math::add_scaled(table.row_mut(row), step, sum);
+        }
+    }
+}
+
 impl Strategy for Mean {
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate) {
-        for (table, sums) in shared.tables_mut().iter_mut().zip(round.tables()) {
-            for (row, _, sum) in sums.rows() {
-                let step = self.learning_rate * mean_share(self.over, round, sums, row);
-                math::add_scaled(table.row_mut(row), step, sum);
-            }
-        }
+        step_along_mean(self, shared, round, |_| true);
     }
 
     fn advice(&self) -> String {
@@ -104,7 +115,7 @@ mod tests {
         let reported = |sent: &Sent| match weighting {
             Weighting::Samples => (sent.samples > 0).then(|| vec![sent.samples as f64]),
             Weighting::Criteria { count, .. } => (sent.criteria.len() == 3).then(|| sent.criteria[..*count].to_vec()),
-            Weighting::Equal => None,
+            Weighting::Equal | Weighting::Active => None,
         };
         let weights = weighting.weights(&sent.iter().map(reported).collect::<Vec<_>>());
         let mut means = Vec::new();
@@ -216,6 +227,23 @@ mod tests {
                 assert!((found.tables()[0].row(0)[0] - mean(0)).abs() < 1e-6);
             }
         }
+    }
+
+    #[test]
+    fn active_aggregation_moves_rows_by_whom_they_matter_to() {
+        let one = |values: [f32; 2]| Sent { rows: vec![(1, values)], samples: 1, criteria: Vec::new() };
+        // Lengths 5, 0 and 10: the mean is (5 * 3 + 10 * 6) / 15, (5 * 4 - 10 * 8) / 15.
+        let sent = [one([3.0, 4.0]), one([0.0, 0.0]), one([6.0, -8.0])];
+        let aggregation = Aggregation::new(RobustAggregator::None, Weighting::Active).unwrap();
+        for over in [MeanOver::All, MeanOver::Senders] {
+            let mut found = Parameters::zeros(&shared().layout());
+            Mean { learning_rate: 1.0, over }.apply(&mut found, &round(&aggregation, &sent));
+            assert_eq!(found.tables()[0].row(1), [5.0, -4.0]);
+        }
+        let zeros = [one([0.0, 0.0])];
+        let mut found = Parameters::zeros(&shared().layout());
+        Mean { learning_rate: 1.0, over: MeanOver::All }.apply(&mut found, &round(&aggregation, &zeros));
+        assert_eq!(found.tables()[0].row(1), [0.0, 0.0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::harness::{every_dp_sgd_model, every_federated_model, has, small};
 use crate::common::deployed::Deployment;
 use crate::common::{Given, catalog, people, per_round, tensor_bits, word};
 use sottovoce_client::{Buffers, Device, NoFigures, Round, SimulatedRandomness, Training, streams};
-use sottovoce_core::{Catalog, Histories};
+use sottovoce_core::{Catalog, Histories, History};
 use sottovoce_federation::{Delivery, Population, Schedule, Simulation, registry};
 use sottovoce_models::federated::{DynClient, DynModel, Entry, RowMeaning};
 use sottovoce_models::settings::{Settings, Value};
@@ -67,7 +67,8 @@ impl OneClient {
             private
         });
         let [own, disclosed] = &mut private;
-        let mut device = Device { private: own, disclosed, history: history.into(), figures: &NoFigures, policy };
+        let history = History { sequence: history, ..history.into() };
+        let mut device = Device { private: own, disclosed, history, figures: &NoFigures, policy };
         let update = match round.train(&mut device, &randomness, &mut buffers).unwrap() {
             Training::NothingDisclosed => None,
             Training::Trained(session) => {
@@ -131,7 +132,7 @@ fn exposes_tables_of_its_layout() {
             let shape = &layout.shapes()[exposure.table];
             let expected = match exposure.rows {
                 RowMeaning::Items => Keyed::Items,
-                RowMeaning::Features => Keyed::Others,
+                RowMeaning::Features | RowMeaning::Clusters => Keyed::Others,
             };
             assert_eq!(shape.keyed, expected, "table {}", shape.name);
         }

@@ -79,6 +79,7 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
         "lookalike" => &[("server_learning_rate", "0.03"), ("dropout_share", "0")],
         "mf" => &[("learning_rate", "0.05"), ("negatives", "2")],
         "kgflex" | "kgflex-central" => &[("learning_rate", "0.1")],
+        "fed-sequential" => &[("server_learning_rate", "0.03"), ("dropout_share", "0"), ("hidden", "8")],
         _ if has(model, "max_length") => {
             &[("epochs", "5"), ("hidden", "8"), ("batch", "16"), ("learning_rate", "0.01")]
         }

@@ -10,6 +10,7 @@
 mod aggregation;
 pub mod audience_size;
 mod client;
+pub mod clustering;
 pub(crate) mod dp_sgd;
 mod dynamic;
 mod exposure;
@@ -52,4 +53,5 @@ models! {
     fed_vae::FedVae,
     kgflex::KgFlex,
     lookalike::Lookalike,
+    fed_sequential::FedSequential,
 }

@@ -72,6 +72,11 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// Whether it needs facts about items; training and devices then refuse a catalog without.
     const NEEDS_FEATURES: bool = false;
 
+    /// Whether it goes by the order of interactions: its clients are then given [`History::sequence`].
+    ///
+    /// [`History::sequence`]: sottovoce_core::History::sequence
+    const SEQUENTIAL: bool = false;
+
     /// The cohort of a round where users ask for none.
     const COHORT: Cohort = Cohort::All;
 
