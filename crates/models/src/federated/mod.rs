@@ -52,4 +52,5 @@ models! {
     fed_vae::FedVae,
     kgflex::KgFlex,
     lookalike::Lookalike,
+    refrs::Refrs,
 }
