@@ -28,6 +28,7 @@ pub mod federated;
 mod loss;
 mod recommender;
 pub mod registry;
+pub(crate) mod sequential;
 pub mod settings;
 pub mod stored;
 

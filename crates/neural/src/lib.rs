@@ -69,7 +69,7 @@ pub use clip::{clip_norm, norm};
 pub use error::NeuralError;
 pub use init::Init;
 pub use layers::activation::{Activation, gelu, gelu_backward};
-pub use layers::attention::{Attention, AttentionGradients, AttentionOutputGradients, AttentionTape, Mask};
+pub use layers::attention::{Attention, AttentionGradients, AttentionOutputGradients, AttentionTape, Mask, Packed};
 pub use layers::batch_norm::{BatchNorm, BatchNormTape, Statistics};
 pub use layers::conv2d::{Conv1dShape, Conv2d, Conv2dShape};
 pub use layers::dropout::Dropout;

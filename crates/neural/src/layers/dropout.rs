@@ -34,17 +34,23 @@ impl Dropout {
     /// If the arena has not as many values left as x.
     pub fn forward<'a, R: Real>(&self, x: &mut [R], rng: &mut Rng, space: &mut Space<'a, R>) -> Result<&'a mut [R]> {
         let mask = space.take(x.len())?;
+        mask.fill(R::ONE);
+        self.apply(mask, rng);
+        self.backward(mask, x)?;
+        Ok(mask)
+    }
+
+    /// Drops some of x in place.
+    pub(crate) fn apply<R: Real>(&self, x: &mut [R], rng: &mut Rng) {
         let threshold = (self.probability * 4_294_967_296.0) as u64;
         let kept = R::of(1.0 / (1.0 - self.probability));
         // Two values a draw: 32 bits decide each.
-        for pair in mask.chunks_mut(2) {
+        for pair in x.chunks_mut(2) {
             let bits = rng.next_u64();
             for (value, bits) in pair.iter_mut().zip([bits >> 32, bits & 0xFFFF_FFFF]) {
-                *value = if bits < threshold { R::ZERO } else { kept };
+                *value *= if bits < threshold { R::ZERO } else { kept };
             }
         }
-        self.backward(mask, x)?;
-        Ok(mask)
     }
 
     /// Replaces dy by dx, given what forward returned.
