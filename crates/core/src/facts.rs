@@ -3,6 +3,7 @@
 use crate::Names;
 use crate::front_coding::FrontCoded;
 use crate::sorted_indices::{IndexLists, SortedIndices};
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 /// Which features each item has, by item and by feature.
@@ -68,6 +69,25 @@ impl Facts {
     pub(crate) fn shrink(&mut self) {
         self.by_item.shrink();
         self.hops.shrink_to_fit();
+    }
+
+    /// No facts about so many items.
+    pub fn none(items: usize) -> Self {
+        let mut by_item = IndexLists::below(0);
+        (0..items).for_each(|_| by_item.push(&[]));
+        by_item.shrink();
+        Self { by_item, ..Self::default() }
+    }
+
+    /// Items' categories as facts, in order of their names: the same facts wherever the categories come from.
+    pub fn of_categories<'a, I: Iterator<Item = &'a str>>(items: impl Iterator<Item = I> + Clone) -> Self {
+        let names: BTreeSet<&str> = items.clone().flatten().collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let number = |name| names.binary_search(&name).unwrap_or_default() as u32;
+        let mut facts = Self::of_features(&names.iter().collect(), vec![1; names.len()]);
+        items.for_each(|categories| facts.push(categories.map(number).collect()));
+        facts.shrink();
+        facts
     }
 
     /// From lists; for examples and tests.
@@ -188,6 +208,12 @@ mod tests {
         assert_eq!(lists(&held, [0, 1]), [vec![0, 1], vec![]]);
         assert_eq!((held.name(1).as_str(), held.hops(1), held.features()), ("c", 1, 2));
         assert_eq!(holding(&held, [0, 1]), [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn none_know_their_items() {
+        let none = Facts::none(3);
+        assert_eq!((none.items(), none.features(), none.of(2).to_vec()), (3, 0, vec![]));
     }
 
     #[test]

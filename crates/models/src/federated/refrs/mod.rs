@@ -18,7 +18,7 @@ pub use network::{Embedding, Network, Shape};
 pub use recommender::{Recommender, RecommenderShape};
 pub use server::Server;
 
-use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, Mean, MeanOver, ModelInfo};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, Mean, MeanOver, ModelInfo};
 use session::Networks;
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ impl FederatedModel for Refrs {
         .paper("Imran, Yin, Chen, Nguyen, Zhou, Zheng: ReFRS: Resource-efficient Federated Recommender System for Dynamic and Diversified User Preferences. TOIS 2023");
     const EPOCHS: Epochs = Epochs::of_devices(5);
     const COHORT: Cohort = Cohort::All;
+    const FEATURES: FeatureUse = FeatureUse::Content;
 
     type Config = RefrsConfig;
     type Client = Client;
