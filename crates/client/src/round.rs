@@ -34,7 +34,7 @@ pub struct Device<'a> {
     pub private: &'a mut [f32],
     /// Private model trained only on the disclosed items; not used where the policy withholds none.
     pub disclosed: &'a mut [f32],
-    /// The user's items, ascending, and the pages they read last.
+    /// The user's items, ascending, their sequence and the pages they read last.
     pub history: History<'a>,
     /// What the device can say of them.
     pub figures: &'a dyn Figures,
@@ -53,6 +53,7 @@ pub struct Buffers {
     visible_items: Vec<u32>,
     training_items: Vec<u32>,
     pages: Vec<u32>,
+    sequence: Vec<u32>,
     scores: Vec<f32>,
     /// What [`Round::quantize`] wrote.
     pub quantized: Vec<u32>,
@@ -69,6 +70,7 @@ impl Buffers {
             visible_items: Vec::new(),
             training_items: Vec::new(),
             pages: Vec::new(),
+            sequence: Vec::new(),
             scores: Vec::new(),
             quantized: Vec::new(),
         }
@@ -215,7 +217,10 @@ impl<'a> Round<'a> {
         };
         let mut kept = std::mem::take(&mut buffers.pages);
         let pages = device.history.pages.without(is_withheld, &mut kept);
-        let history = History { items: history, pages };
+        let mut sequence = std::mem::take(&mut buffers.sequence);
+        sequence.clear();
+        sequence.extend(device.history.sequence.iter().copied().filter(|item| history.binary_search(item).is_ok()));
+        let history = History { items: history, sequence: &sequence, pages };
         let input = TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden };
         let stats = match dp_sgd {
             None => self.client.train(input, &mut buffers.scratch, rng, &mut buffers.trained)?,
@@ -240,7 +245,8 @@ impl<'a> Round<'a> {
                 self.report_criteria(device, auc.map(|(_, auc)| auc), &stats, &visible, buffers)?;
             }
         }
-        (buffers.visible_items, buffers.training_items, buffers.pages) = (visible, without, kept);
+        (buffers.visible_items, buffers.training_items) = (visible, without);
+        (buffers.pages, buffers.sequence) = (kept, sequence);
         Ok(stats)
     }
 

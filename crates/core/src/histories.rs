@@ -47,6 +47,7 @@ pub struct Histories {
     ratings: Vec<f32>,
     times: Vec<i64>,
     pages: Option<Arc<RecentPages>>,
+    sequences: Option<Arc<Histories>>,
     catalog_size: usize,
 }
 
@@ -60,7 +61,7 @@ impl Default for Histories {
 impl Histories {
     /// Without ratings and times; the offsets must fit.
     fn of_items(offsets: Vec<usize>, items: Vec<u32>, catalog_size: usize) -> Self {
-        Self { offsets, items, ratings: Vec::new(), times: Vec::new(), pages: None, catalog_size }
+        Self { offsets, items, ratings: Vec::new(), times: Vec::new(), pages: None, sequences: None, catalog_size }
     }
 
     /// From raw columns. `ratings` and `times` may be empty.
@@ -88,7 +89,7 @@ impl Histories {
             let user = offsets.partition_point(|&offset| offset <= position) - 1;
             return Err(ShapeError::ItemOutOfRange { user, item: items[position], items: catalog_size });
         }
-        Ok(Self { offsets, items, ratings, times, pages: None, catalog_size })
+        Ok(Self { offsets, items, ratings, times, pages: None, sequences: None, catalog_size })
     }
 
     /// From one list of items a user: for tests and examples.
@@ -142,11 +143,12 @@ impl Histories {
         self.pages.as_ref()
     }
 
-    /// One user's items and the pages they read last.
+    /// One user's items, with their sequence and the pages they read last where these are known.
     #[inline]
     pub fn history(&self, user: usize) -> History<'_> {
         let pages = self.pages.as_ref().map_or_else(Pages::default, |pages| pages.of(user));
-        History { items: self.of(user), pages }
+        let sequence = self.sequences.as_ref().map_or(&[][..], |sequences| sequences.of(user));
+        History { items: self.of(user), sequence, pages }
     }
 
     /// One user's ratings, parallel to [`of`](Self::of); empty if the set has none.
@@ -239,6 +241,13 @@ impl Histories {
             offsets.push(items.len());
         }
         Histories { offsets, items, ..sorted }
+    }
+
+    /// The same as [`deduplicated`](Self::deduplicated) gives, with each user's items in this order, repetitions
+    /// included, as their [`sequence`](History::sequence).
+    pub fn with_sequences(self) -> Histories {
+        let items = self.deduplicated();
+        Histories { sequences: Some(Arc::new(self)), ..items }
     }
 }
 

@@ -150,12 +150,14 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// One person's history: their items and, for models that read, the pages they read last. It is the list of items where
-/// a list is expected.
+/// One person's history: their items and, for models that go by more, the order in which they came and the pages read
+/// last. It is the list of items where a list is expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct History<'a> {
     /// The items, ascending, each once.
     pub items: &'a [u32],
+    /// The same items in time order, repetitions included; empty for models that do not ask for it.
+    pub sequence: &'a [u32],
     /// Pages read last.
     pub pages: Pages<'a>,
 }
@@ -170,7 +172,7 @@ impl Deref for History<'_> {
 
 impl<'a> From<&'a [u32]> for History<'a> {
     fn from(items: &'a [u32]) -> Self {
-        Self { items, pages: Pages::default() }
+        Self { items, sequence: &[], pages: Pages::default() }
     }
 }
 

@@ -28,13 +28,13 @@ pub struct ImportError {
 pub struct ImportSummary {
     /// New interactions.
     pub added: usize,
-    /// Interactions with items that the history has already.
+    /// Interactions that the history has already: the same item at the same time.
     pub repeated: usize,
     /// Of the new ones, those with items that the catalog does not know. They count as soon as it does.
     pub unknown: usize,
 }
 
-/// One person's interactions, each item once, in order of import.
+/// One person's interactions in order of import. An item may come several times, at different times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     ids: Names,
@@ -51,9 +51,16 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<u32>,
     /// Times and rows, in order of import.
     timed: Vec<(i64, u32)>,
+    /// The rows in time order, repetitions included; those without a time come first, in order of import.
+    sequence: Vec<u32>,
 }
 
 impl Rows {
+    /// As models read it.
+    pub(crate) fn history(&self) -> sottovoce_core::History<'_> {
+        sottovoce_core::History { sequence: &self.sequence, ..(&self.rows).into() }
+    }
+
     /// The latest interaction with one of these items, which ascend.
     fn latest_of(&self, items: &[u32]) -> Option<(i64, u32)> {
         // Of several at the same time, the one imported last.
@@ -96,7 +103,7 @@ impl History {
         Self::default()
     }
 
-    /// From ids in time order; repeated ones count once.
+    /// From ids in time order, without times; repeated ones count once.
     pub fn from_ids<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
         let mut history = Self::new();
         history.extend(ids.into_iter().map(|id| (id, None)));
@@ -118,14 +125,17 @@ impl History {
         self.ids.iter().zip(&self.times).map(|(id, &time)| (id, (time != NO_TIME).then_some(time)))
     }
 
-    /// Adds interactions with new items. Returns how many were new and how many were not.
+    /// Adds interactions that are new: with another item, or at another time. Returns how many were new and how many
+    /// were not.
     pub fn extend<'a>(&mut self, interactions: impl IntoIterator<Item = (&'a str, Option<i64>)>) -> (usize, usize) {
-        let mut known: HashSet<String> = self.ids.iter().map(str::to_owned).collect();
+        let mut known: HashSet<(String, i64)> =
+            self.ids.iter().zip(&self.times).map(|(id, &time)| (id.to_owned(), time)).collect();
         let (mut added, mut repeated) = (0, 0);
         for (id, time) in interactions {
-            if known.insert(id.to_owned()) {
+            let time = time.unwrap_or(NO_TIME);
+            if known.insert((id.to_owned(), time)) {
                 self.ids.push(id);
-                self.times.push(time.unwrap_or(NO_TIME));
+                self.times.push(time);
                 added += 1;
             } else {
                 repeated += 1;
@@ -145,7 +155,10 @@ impl History {
         let timed: Vec<(i64, u32)> = known.collect();
         let mut rows: Vec<u32> = timed.iter().map(|&(_, row)| row).collect();
         rows.sort_unstable();
-        Rows { rows, timed }
+        rows.dedup();
+        let mut in_time = timed.clone();
+        in_time.sort_by_key(|&(time, _)| time);
+        Rows { rows, timed, sequence: in_time.into_iter().map(|(_, row)| row).collect() }
     }
 
     pub(crate) fn write(&self, out: &mut Writer) {
@@ -288,15 +301,22 @@ mod tests {
     }
 
     #[test]
-    fn repeated_items_count_once_and_unknown_ones_once_the_catalog_has_them() {
+    fn items_may_repeat_at_other_times_and_unknown_ones_count_once_the_catalog_has_them() {
         let mut history = History::from_ids(["b", "x"]);
-        assert_eq!(history.extend([("a", Some(9)), ("b", Some(10)), ("c", Some(3))]), (2, 1));
+        assert_eq!(history.extend([("a", Some(9)), ("b", None), ("c", Some(3)), ("a", Some(9))]), (2, 2));
         let parse = |ids: &str| Items::parse(format!("item\ttitle\tcategories\n{ids}").into_bytes()).unwrap();
         let (small, large) = (parse("a\nb\nc\n"), parse("x\na\nb\nc\n"));
         assert_eq!((history.unknown_to(&small, 0), history.unknown_to(&large, 0)), (1, 0));
         let rows = history.rows(&small);
         assert_eq!((&rows.rows[..], rows.latest_of(&[0, 1, 2])), (&[0, 1, 2][..], Some((9, 0))));
         assert_eq!(rows.latest_of(&[1, 2]), Some((3, 2)));
+        assert_eq!(rows.history().sequence, [1, 2, 0]);
+        let mut again = history.clone();
+        assert_eq!(again.extend([("a", Some(4))]), (1, 0));
+        assert_eq!(
+            (&again.rows(&small).rows[..], &again.rows(&small).sequence[..]),
+            (&[0, 1, 2][..], &[1, 2, 0, 0][..])
+        );
         assert_eq!(history.rows(&large).rows, [0, 1, 2, 3]);
         assert_eq!(History::from_ids(["b", "a"]).rows(&small).latest_of(&[0, 1]), Some((NO_TIME, 0)));
         let mut bytes = Writer::default();

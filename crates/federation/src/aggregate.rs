@@ -1,6 +1,8 @@
 //! What a cohort sent, added up.
 
-use crate::aggregation::{Aggregation, BufferedRows, BufferedUpdates, CriteriaSums, RobustAggregator, clipping};
+use crate::aggregation::{
+    Aggregation, BufferedRows, BufferedUpdate, BufferedUpdates, CriteriaSums, RobustAggregator, clipping,
+};
 use crate::privacy::QuantizedSum;
 use sottovoce_core::{SimdKernel, math, simd_dispatch};
 use sottovoce_privacy::SecureRng;
@@ -18,6 +20,8 @@ pub struct Aggregate {
     buffered_rows: Vec<BufferedRows>,
     /// Where whole updates are buffered until the round is complete.
     buffered_updates: BufferedUpdates,
+    /// Each update with its device, where the strategy needs to know; in the order of the cohort.
+    identified: Vec<(u32, BufferedUpdate)>,
     /// Where updates are weighed by what they say.
     criteria_sums: Option<Box<CriteriaSums>>,
     /// Where updates are protected: their sum as integers.
@@ -74,6 +78,7 @@ impl Aggregate {
             aggregation: aggregation.clone(),
             buffered_rows: vec![BufferedRows::default(); buffered],
             buffered_updates: BufferedUpdates::default(),
+            identified: Vec::new(),
             criteria_sums: weighed.then(|| Box::new(CriteriaSums::new(layout, &aggregation.weighting))),
             quantized: aggregation.quantized_sum.as_ref().map(|protected| Box::new(QuantizedSum::new(protected))),
             updates: 0,
@@ -83,6 +88,23 @@ impl Aggregate {
     /// The tables, in layout order.
     pub fn tables(&self) -> &[RowSums] {
         &self.tables
+    }
+
+    /// Each update with its device, where the strategy needs to know.
+    pub(crate) fn identified(&self) -> impl Iterator<Item = (u32, &BufferedUpdate)> {
+        self.identified.iter().map(|(device, update)| (*device, update))
+    }
+
+    /// Adds a device's update of the same layout.
+    pub fn add_from(&mut self, device: u32, update: &Update) {
+        if self.aggregation.identified {
+            let scale = match self.aggregation.robust {
+                RobustAggregator::ClipUpdate(norm) => clipping(update.tables().iter().flat_map(Rows::values), norm),
+                _ => None,
+            };
+            self.identified.push((device, BufferedUpdate::of(update, scale.unwrap_or(1.0))));
+        }
+        self.add(update);
     }
 
     /// Adds an update of the same layout.
@@ -239,11 +261,20 @@ impl Aggregate {
             buffered.append(others);
         }
         self.buffered_updates.append(&mut other.buffered_updates);
+        self.identified.append(&mut other.identified);
         if let (Some(words), Some(others)) = (&mut self.quantized, &mut other.quantized) {
             words.merge(others);
         }
         self.updates += other.updates;
         other.updates = 0;
+    }
+
+    /// Counts all rows among those that changed, whether they were sent or not.
+    pub(crate) fn touch_all(&mut self) {
+        for sums in &mut self.tables {
+            let unsent = (0..).zip(&sums.counts).filter(|(_, count)| **count == 0).map(|(row, _): (u32, _)| row);
+            sums.touched.extend(unsent);
+        }
     }
 
     /// Back to nothing; takes a step for each row that was sent.
@@ -257,6 +288,7 @@ impl Aggregate {
         self.tables.iter_mut().for_each(RowSums::clear);
         self.buffered_rows.iter_mut().for_each(BufferedRows::clear);
         self.buffered_updates.clear();
+        self.identified.clear();
         if let Some(words) = &mut self.quantized {
             words.clear();
         }

@@ -105,7 +105,7 @@ impl FederationConfig {
         let &Self { download: values, differences, min_change, .. } = self;
         coordinator
             .with_rules(self.round)
-            .with_aggregation(self.aggregation.aggregation()?)
+            .with_aggregation(self.aggregation.aggregation()?)?
             .with_privacy(engine)?
             .with_downloads(Downloads { values, differences, min_change: min_change as f32 })
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
-use sottovoce_models::Privacy;
+use sottovoce_models::{ClusterFigures, Privacy};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
 use std::io::{self, Read, Write};
@@ -38,6 +38,7 @@ impl Coordinator {
     /// Before the first round, with nobody to ask; `terms` are what all rounds have in common.
     pub fn new(strategy: Box<dyn Strategy>, start: Parameters, terms: TermsDraft, cohort: Cohort, rng: Rng) -> Self {
         let shared = SharedModel { federation: terms.federation, version: ModelVersion(0), parameters: start };
+        let aggregation = Aggregation { identified: strategy.identifies_devices(), ..Aggregation::default() };
         Self {
             strategy,
             cohort,
@@ -47,7 +48,7 @@ impl Coordinator {
             announcement: RoundAnnouncement::new(terms),
             selector: CohortSelector::new(Vec::new()),
             rules: RoundRules::default(),
-            aggregation: Aggregation::default(),
+            aggregation,
             privacy_engine: None,
             rng,
         }
@@ -61,10 +62,26 @@ impl Coordinator {
     }
 
     /// The same with another aggregation.
-    #[must_use]
-    pub fn with_aggregation(mut self, aggregation: Aggregation) -> Self {
-        self.aggregation = aggregation;
-        self
+    ///
+    /// # Errors
+    /// If it does not go with the strategy.
+    pub fn with_aggregation(mut self, aggregation: Aggregation) -> Result<Self, FederationError> {
+        self.aggregation = match self.strategy.identifies_devices() {
+            true => aggregation.identifying()?,
+            false => aggregation,
+        };
+        Ok(self)
+    }
+
+    /// From now on does not wait for what the strategy computes on other threads: for servers, which have devices
+    /// waiting. Results then depend on how fast that is.
+    pub fn never_wait(&mut self) {
+        self.strategy.never_wait();
+    }
+
+    /// What came of clustering, where the strategy finds clusters.
+    pub fn clusters(&self) -> Option<&ClusterFigures> {
+        self.strategy.clusters()
     }
 
     /// The same with a privacy engine, if there is one; call it after [`with_aggregation`](Self::with_aggregation).
@@ -271,6 +288,9 @@ impl Coordinator {
         aggregate.finish();
         self.strategy.apply(&mut self.shared.parameters, aggregate);
         self.shared.version = ModelVersion(self.shared.version.0 + 1);
+        if self.strategy.changes_unsent_rows() {
+            aggregate.touch_all();
+        }
         match first_infinite(&self.shared.parameters, aggregate) {
             Some((table, row)) => {
                 let what = format!("row {row} of table {table:?} is no longer finite");

@@ -86,5 +86,5 @@ pub use recorder::Recorder;
 pub use row_updates::RowUpdates;
 pub use simulation::Simulation;
 pub use sottovoce_models::federated::{Cohort, Configuration, Population, Schedule};
-pub use strategy::Strategy;
+pub use strategy::{Clustered, Clusterer, Strategy};
 pub use uploads::{RoundWriter, StoredUploads, UploadWriter, UploadsError};

@@ -48,7 +48,7 @@ impl<'a> OrderedAggregator<'a> {
         while index >= self.partition.part(self.part).end {
             self.merge_part();
         }
-        self.sums.add(update);
+        self.sums.add_from(device, update);
         Ok(())
     }
 

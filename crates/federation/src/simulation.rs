@@ -77,6 +77,14 @@ impl Simulation {
         self
     }
 
+    /// Everyone's items, each once, with their sequences where the model goes by them.
+    fn histories(&self, people: &Histories) -> HistorySource {
+        match self.model.is_sequential() {
+            true => people.clone().with_sequences().into(),
+            false => people.deduplicated().into(),
+        }
+    }
+
     /// The shared model, all private models, and everyone's history.
     fn parts(&self) -> (&Parameters, &[f32], &HistorySource) {
         match &self.state {
@@ -224,6 +232,7 @@ impl Simulation {
         if let State::Training(federation) = &self.state {
             summary.turnout.rounds = federation.rounds();
             summary.privacy = federation.coordinator().privacy_spent().map(|spent| Privacy { ended, ..spent });
+            summary.clusters = federation.coordinator().clusters().cloned();
             let layout = federation.distributed().layout();
             let by_item = layout.shapes().iter().position(|shape| shape.keyed == Keyed::Items);
             summary.updates_by_item =
@@ -342,7 +351,7 @@ impl Simulation {
 
 impl Recommender for Simulation {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        self.fit_from(train.deduplicated().into(), Some(train), fit)
+        self.fit_from(self.histories(train), Some(train), fit)
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
@@ -388,7 +397,7 @@ impl Recommender for Simulation {
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let mut shared = layout.as_ref().map_or_else(Parameters::default, Parameters::zeros);
         self.model.server().tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut shared))?;
-        self.state = State::Trained(TrainedModel { shared, private, histories: train.deduplicated().into() });
+        self.state = State::Trained(TrainedModel { shared, private, histories: self.histories(train) });
         Ok(())
     }
 }

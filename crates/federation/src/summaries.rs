@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 
 /// Writes a summary; updates by item and accountant of privacy are the federation's to keep.
 pub(crate) fn save(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
-    let Summary { epochs, triples, traffic, turnout, updates_by_item: _, privacy: _ } = summary;
+    let Summary { epochs, triples, traffic, turnout, updates_by_item: _, privacy: _, clusters: _ } = summary;
     let Traffic { down, up, vectors } = *traffic;
     let Turnout { rounds, asked, unavailable, dropped, late, received, seconds } = *turnout;
     put_u64s(out, &[*epochs as u64, *triples, down, up])?;
@@ -26,5 +26,6 @@ pub(crate) fn restore(from: &mut dyn Read) -> io::Result<Summary> {
         turnout: Turnout { rounds, asked, unavailable, dropped, late, received, seconds },
         updates_by_item: Vec::new(),
         privacy: None,
+        clusters: None,
     })
 }

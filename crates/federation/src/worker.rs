@@ -217,7 +217,7 @@ impl Worker {
         if round.delivery == Delivery::Direct {
             let received = disclosed.into_received();
             show(&received);
-            into.add(received.update());
+            into.add_from(device, received.update());
             self.buffers.recycle(received.recycle());
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl Worker {
         self.buffers.recycle(disclosed.recycle());
         codec::decode_update(&self.bytes, &mut self.received)?;
         show(&self.received);
-        into.add(self.received.update());
+        into.add_from(device, self.received.update());
         Ok(())
     }
 }

@@ -34,6 +34,6 @@ pub mod stored;
 
 pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainResult, TrainStats};
 pub use recommender::{
-    Because, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary, Tensor,
-    TensorData, Traffic, Turnout, Watch,
+    Because, ClusterFigures, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary,
+    Tensor, TensorData, Traffic, Turnout, Watch,
 };

@@ -207,6 +207,21 @@ pub struct Summary {
     pub updates_by_item: Vec<u64>,
     /// What was spent of differential privacy, where there is any.
     pub privacy: Option<Privacy>,
+    /// Clusters of devices, where the server finds them.
+    pub clusters: Option<ClusterFigures>,
+}
+
+/// Clusters of devices that a server found in a federated training.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClusterFigures {
+    /// Clusterings: the round that took each up, and its number of clusters.
+    pub clusterings: Vec<(u64, usize)>,
+    /// Devices in each cluster, by row of the shared model; devices that count no longer are in none.
+    pub sizes: Vec<usize>,
+    /// Uploads that were dropped because their device stayed away too long.
+    pub stale: u64,
+    /// Rounds applied while a clustering that was due was not ready.
+    pub late: u64,
 }
 
 /// What a training spent of differential privacy.

@@ -23,7 +23,7 @@ use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluatio
 use sottovoce_federation::{HistoryFile, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Settings};
-use sottovoce_models::{Flow, Privacy, Summary, Turnout};
+use sottovoce_models::{ClusterFigures, Flow, Privacy, Summary, Turnout};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -65,6 +65,9 @@ pub(crate) struct Outcome<'a, Data, Seconds> {
     /// The differential privacy guarantee, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     privacy: Option<Privacy>,
+    /// Clusters of devices, where the server finds them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clusters: Option<ClusterFigures>,
     seconds: Seconds,
     peak_rss_bytes: Option<u64>,
 }
@@ -90,6 +93,7 @@ impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
             vectors: None,
             turnout: Some(summary.turnout).filter(|turnout| turnout.rounds > 0),
             privacy: summary.privacy.clone(),
+            clusters: summary.clusters.clone(),
             seconds,
             peak_rss_bytes: measure::peak_rss_bytes(),
         }
@@ -116,6 +120,23 @@ struct DataFacts<'a> {
 pub(super) struct Bytes {
     pub(super) down: u64,
     pub(super) up: u64,
+}
+
+fn describe_clusters(clusters: &ClusterFigures) -> String {
+    let ClusterFigures { clusterings, sizes, stale, late } = clusters;
+    let found = clusterings.iter().map(|(round, count)| format!("{count} after round {round}"));
+    let mut text = match clusterings.is_empty() {
+        true => "one cluster of devices".to_owned(),
+        false => format!("clusters of devices: {}", found.collect::<Vec<_>>().join(", ")),
+    };
+    let sizes: Vec<String> = sizes.iter().filter(|size| **size > 0).map(usize::to_string).collect();
+    text.push_str(&format!("; sizes now {}", sizes.join(", ")));
+    for (what, count) in [("uploads too old", *stale), ("rounds with a clustering not ready", *late)] {
+        if count > 0 {
+            text.push_str(&format!(", {} {what}", output::grouped(count)));
+        }
+    }
+    text
 }
 
 fn describe_turnout(turnout: &Turnout) -> String {
@@ -389,10 +410,13 @@ fn show(args: &Train, model: &Model, outcome: &DataSetOutcome<'_>) -> Result<()>
     show_written(args)
 }
 
-/// Participation and differential privacy of a federated model.
+/// Participation, clusters and differential privacy of a federated model.
 fn show_federated<D, S>(outcome: &Outcome<'_, D, S>) -> Result<()> {
     if let Some(turnout) = &outcome.turnout {
         output::print_line(&describe_turnout(turnout))?;
+    }
+    if let Some(clusters) = &outcome.clusters {
+        output::print_line(&describe_clusters(clusters))?;
     }
     outcome.privacy.as_ref().map_or(Ok(()), |privacy| output::print_line(&describe_privacy(privacy)))
 }

@@ -59,7 +59,7 @@ impl Device {
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
         let model = self.options.models.load(&private.model, items.features_for(&private.model.name))?;
         let (shared, own) = (&downloaded.model.parameters, &private.values[..]);
-        let history = sottovoce_core::History::from(&self.rows.rows);
+        let history = self.rows.history();
         let mut scores = vec![0.0; items.len()];
         model.score(shared, own, history, &mut scores)?;
         let had = |row: &u32| self.rows.rows.binary_search(row).is_ok();

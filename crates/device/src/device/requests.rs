@@ -391,7 +391,7 @@ impl Device {
         let round = DeviceRound {
             terms,
             shared: &shared.model,
-            history: (&self.rows.rows).into(),
+            history: self.rows.history(),
             figures: &DeviceFigures { rows: &self.rows, items: self.items.as_deref(), now: when },
             policy: &self.policy,
             randomness: &state.randomness(&terms.model.name, terms.round),

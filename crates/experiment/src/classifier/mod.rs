@@ -198,7 +198,7 @@ impl Run<'_> {
         let weighting = Weighting::Criteria { score: CriteriaScore::Prioritised, count: order.len() };
         let aggregation = sottovoce_federation::Aggregation::new(RobustAggregator::None, weighting)?;
         let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng.stream("rounds", 0))
-            .with_aggregation(aggregation);
+            .with_aggregation(aggregation)?;
         coordinator.ask_among(Population::of(&clients.train).devices);
         let baseline_loss = sottovoce_core::math::ln(self.data.images.classes() as f64);
         Ok(Federation::new(devices, coordinator, schedule, baseline_loss))

@@ -60,6 +60,20 @@ impl BufferedUpdate {
         self.tables.iter().zip(&other.tables).map(|(ours, theirs)| ours.dot(theirs)).sum()
     }
 
+    /// An update with its values scaled.
+    pub(crate) fn of(update: &Update, scale: f32) -> Self {
+        let mut tables: Vec<BufferedTable> = update.tables().iter().map(BufferedTable::of).collect();
+        if scale != 1.0 {
+            tables.iter_mut().flat_map(|table| &mut table.values).for_each(|value| *value *= scale);
+        }
+        Self { tables, reported: None }
+    }
+
+    /// Its rows of one table: row, values.
+    pub(crate) fn rows_of(&self, table: usize) -> impl Iterator<Item = (usize, &[f32])> {
+        self.tables.get(table).into_iter().flat_map(BufferedTable::iter)
+    }
+
     /// Its rows: table, row, values.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
         let tables = self.tables.iter().enumerate();

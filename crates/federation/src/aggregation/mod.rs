@@ -6,7 +6,7 @@ mod criteria_sums;
 mod robust;
 mod weighting;
 
-pub(crate) use buffered::BufferedUpdates;
+pub(crate) use buffered::{BufferedUpdate, BufferedUpdates};
 pub(crate) use config::AggregationConfig;
 pub(crate) use criteria_sums::CriteriaSums;
 pub use robust::RobustAggregator;
@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub struct Aggregation {
     pub(crate) robust: RobustAggregator,
     pub(crate) weighting: Weighting,
+    /// Whether each update is kept with its device until the round is over.
+    pub(crate) identified: bool,
     /// As integers, where rounds are protected.
     pub(crate) quantized_sum: Option<Arc<QuantizedSumConfig>>,
 }
@@ -39,6 +41,16 @@ pub enum AggregationError {
         "protected updates are added as they are: robust_aggregation = {0} and weighting = {1} would have to look at each; take robust_aggregation = none and weighting = equal"
     )]
     Protected(&'static str, &'static str),
+    /// Single updates are looked at, and protected.
+    #[error(
+        "assignment = sampler has the server look at single updates, which noise and seals prevent: take assignment = projection, loss or single"
+    )]
+    Identified,
+    /// Single updates are looked at, and combined.
+    #[error(
+        "assignment = sampler takes means of single updates: robust_aggregation = {0} and weighting = {1} do not go with it; take robust_aggregation = none or clip-update and weighting = equal"
+    )]
+    Clustered(&'static str, &'static str),
 }
 
 impl Aggregation {
@@ -50,7 +62,20 @@ impl Aggregation {
         if weighting != Weighting::Equal && (robust.buffers_rows() || robust.buffers_updates()) {
             return Err(AggregationError::Unweighted(robust.name(), weighting.name()));
         }
-        Ok(Self { robust, weighting, quantized_sum: None })
+        Ok(Self { robust, weighting, identified: false, quantized_sum: None })
+    }
+
+    /// The same, where the strategy needs to know which device sent what.
+    ///
+    /// # Errors
+    /// If updates do not count alike, or are more than clipped.
+    pub(crate) fn identifying(self) -> Result<Self, AggregationError> {
+        match (self.robust, &self.weighting) {
+            (RobustAggregator::None | RobustAggregator::ClipUpdate(_), Weighting::Equal) => {
+                Ok(Self { identified: true, ..self })
+            }
+            (robust, weighting) => Err(AggregationError::Clustered(robust.name(), weighting.name())),
+        }
     }
 
     /// The same for updates that are protected so. All count alike: what each says cannot be looked at.
@@ -58,6 +83,9 @@ impl Aggregation {
     /// # Errors
     /// If they are to be guarded or weighed.
     pub(crate) fn protected(self, protected: Arc<QuantizedSumConfig>) -> Result<Self, AggregationError> {
+        if self.identified {
+            return Err(AggregationError::Identified);
+        }
         if self.robust != RobustAggregator::None || self.weighting != Weighting::Equal {
             return Err(AggregationError::Protected(self.robust.name(), self.weighting.name()));
         }
@@ -82,7 +110,7 @@ impl Aggregation {
 
 impl From<RobustAggregator> for Aggregation {
     fn from(robust: RobustAggregator) -> Self {
-        Self { robust, weighting: Weighting::Equal, quantized_sum: None }
+        Self { robust, weighting: Weighting::Equal, identified: false, quantized_sum: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod adaptive_mean;
+mod clustered;
 mod gradient;
 mod mean;
 mod moments;
@@ -9,9 +10,11 @@ mod rows;
 
 pub use adaptive::AdaptiveSumStrategy;
 pub use adaptive_mean::AdaptiveMean;
+pub use clustered::{Clustered, Clusterer};
 pub use gradient::Adam;
 
 use crate::Aggregate;
+use sottovoce_models::ClusterFigures;
 use sottovoce_models::federated::AggregationSpec;
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
@@ -26,14 +29,33 @@ pub fn build(spec: AggregationSpec) -> Box<dyn Strategy> {
         AggregationSpec::AdaptiveMean(settings) => Box::new(AdaptiveMean::new(settings)),
         AggregationSpec::Sgd(sgd) => Box::new(sgd),
         AggregationSpec::Adam(settings) => Box::new(Adam::new(settings)),
+        AggregationSpec::Clustered(spec) => Box::new(Clustered::new(spec)),
     }
 }
 
 /// Turns a round's aggregate into the next shared model.
 pub trait Strategy: Send + Sync {
     /// Changes the shared model, which has the aggregate's layout; only rows that were sent, because the distributed
-    /// model follows those.
+    /// model follows those, unless it [says otherwise](Self::changes_unsent_rows).
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate);
+
+    /// Whether it needs to know which device sent what.
+    fn identifies_devices(&self) -> bool {
+        false
+    }
+
+    /// Whether it changes rows that nobody sent.
+    fn changes_unsent_rows(&self) -> bool {
+        false
+    }
+
+    /// From now on does not wait for what it computes on other threads: for servers, which have devices waiting.
+    fn never_wait(&mut self) {}
+
+    /// What came of clustering, for strategies that find clusters.
+    fn clusters(&self) -> Option<&ClusterFigures> {
+        None
+    }
 
     /// Advice when training diverges.
     fn advice(&self) -> String;

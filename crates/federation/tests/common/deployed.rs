@@ -2,7 +2,7 @@
 
 use super::{Given, builder};
 use sottovoce_client::{DeviceRound, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
-use sottovoce_core::{Catalog, Histories, Rng};
+use sottovoce_core::{Catalog, Histories, History, Rng};
 use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, Population};
 use sottovoce_models::TensorData;
 use sottovoce_privacy::{SecureRng, secagg};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 #[derive(Default)]
 struct Device {
     history: Vec<u32>,
+    sequence: Vec<u32>,
     private: Option<Vec<f32>>,
     disclosed: Option<Vec<f32>>,
     shared: Option<Arc<SharedModel>>,
@@ -41,8 +42,11 @@ impl Deployment {
         seed: u64,
     ) -> Self {
         let population = Population::of(histories);
-        let device =
-            |&user: &u32| (user, Device { history: histories.of(user as usize).to_vec(), ..Device::default() });
+        let items = histories.deduplicated();
+        let device = |&user: &u32| {
+            let [history, sequence] = [&items, histories].map(|all| all.of(user as usize).to_vec());
+            (user, Device { history, sequence, ..Device::default() })
+        };
         let devices: BTreeMap<u32, Device> = population.devices.iter().map(device).collect();
         let builder = FederationBuilder {
             facts: catalog.and_then(|catalog| catalog.facts.clone()),
@@ -127,7 +131,7 @@ impl Deployment {
         let round = DeviceRound {
             terms,
             shared: device.shared.as_ref().unwrap(),
-            history: (&device.history).into(),
+            history: History { sequence: &device.sequence, ..(&device.history).into() },
             figures: &NoFigures,
             policy: &self.policy,
             randomness: &seeds.in_round(&secret, &secret, self.model, terms.round),

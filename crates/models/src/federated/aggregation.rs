@@ -1,5 +1,6 @@
 //! How a cohort's updates become the next shared model: plain data that `sottovoce-federation` builds a strategy from.
 
+use super::clustering::ClusteredSpec;
 use crate::{choices, config};
 
 /// A strategy and its settings.
@@ -19,6 +20,8 @@ pub enum AggregationSpec {
     Sgd(Sgd),
     /// The same by Adam.
     Adam(AdamSettings),
+    /// The mean by cluster of each device's latest upload, where the server finds the clusters.
+    Clustered(ClusteredSpec),
 }
 
 /// `row += learning_rate * sum`, as in the FPL papers. The step of a row grows with the number of devices that send it,

@@ -23,6 +23,15 @@ pub struct TrainInput<'a, P: ?Sized = ()> {
 }
 
 impl<'a, P: ?Sized> TrainInput<'a, P> {
+    /// The sequence without hidden items, for models whose updates have layers that belong to no item.
+    pub fn visible_sequence(&self) -> Cow<'a, [u32]> {
+        if self.hidden.is_empty() {
+            return Cow::Borrowed(self.history.sequence);
+        }
+        let visible = |item: &u32| self.hidden.binary_search(item).is_err();
+        Cow::Owned(self.history.sequence.iter().copied().filter(visible).collect())
+    }
+
     /// The history without hidden items, for models whose updates have layers that belong to no item.
     pub fn visible(&self) -> Cow<'a, [u32]> {
         if self.hidden.is_empty() {

@@ -111,6 +111,9 @@ pub trait AnyModel: Send + Sync {
     /// The facts or the content that it uses; empty for models that use none.
     fn features(&self) -> &Arc<Facts>;
 
+    /// Whether its clients are given sequences.
+    fn is_sequential(&self) -> bool;
+
     /// The client's half; without a schedule one that scores but does not train.
     fn client(&self, schedule: Option<&Schedule>) -> DynClient;
 
@@ -163,6 +166,10 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
 
     fn features(&self) -> &Arc<Facts> {
         &self.features
+    }
+
+    fn is_sequential(&self) -> bool {
+        M::SEQUENTIAL
     }
 
     fn client(&self, schedule: Option<&Schedule>) -> DynClient {

@@ -10,6 +10,7 @@
 mod aggregation;
 pub mod audience_size;
 mod client;
+pub mod clustering;
 pub(crate) mod dp_sgd;
 mod dynamic;
 mod exposure;

@@ -86,6 +86,11 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// What it uses of the catalog.
     const FEATURES: FeatureUse = FeatureUse::None;
 
+    /// Whether it goes by the order of interactions: its clients are then given [`History::sequence`].
+    ///
+    /// [`History::sequence`]: sottovoce_core::History::sequence
+    const SEQUENTIAL: bool = false;
+
     /// The cohort of a round where users ask for none.
     const COHORT: Cohort = Cohort::All;
 

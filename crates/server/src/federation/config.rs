@@ -239,7 +239,9 @@ impl FederationConfig {
             settings.retain(|(key, _)| *key != "deadline");
             settings.push(("deadline", Value::Real(DEFAULT_DEADLINE)));
         }
-        builder.build(&self.model, settings)
+        let mut hosted = builder.build(&self.model, settings)?;
+        hosted.coordinator.never_wait();
+        Ok(hosted)
     }
 
     /// Checks that a seal can hide a device among the expected number of devices.

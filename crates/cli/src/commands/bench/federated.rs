@@ -146,7 +146,7 @@ pub(super) fn federation(
     let terms = TermsDraft { model, samples: aggregation.is_some(), ..TermsDraft::default() };
     let mut coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, rng);
     if let Some(aggregation) = aggregation {
-        coordinator = coordinator.with_aggregation(aggregation);
+        coordinator = coordinator.with_aggregation(aggregation)?;
     }
     coordinator.ask_among(population.devices);
     Ok(Federation::new(devices, coordinator, schedule, 1.0))
