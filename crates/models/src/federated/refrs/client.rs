@@ -2,16 +2,20 @@
 
 use super::RefrsConfig;
 use super::session::{Networks, Workspace};
+use crate::federated::clustering::{Assignment, Clusters, PreparedClusters};
 use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng};
 use sottovoce_neural::NeuralError;
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
+use std::borrow::Cow;
 
-/// How a device trains.
+/// How a device trains. Its private model is the embedding model, with the device's own encoder first, the recommender,
+/// and whether the device has trained.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(super) config: RefrsConfig,
     pub(super) networks: Option<Networks>,
+    pub(super) clusters: Clusters,
 }
 
 /// Working memory.
@@ -22,37 +26,61 @@ pub struct Scratch {
 }
 
 impl Client {
+    /// The cluster of a device.
+    fn assign(
+        &self,
+        networks: &Networks,
+        (shared, prepared): (&Parameters, &PreparedClusters),
+        (private, sequence): (&[f32], &[u32]),
+        work: &mut Workspace,
+    ) -> usize {
+        let embedding = &private[..networks.embedding.layout().len()];
+        let own = has_trained(private).then(|| &embedding[networks.embedding.encoder()]);
+        let loss = |encoder: &[f32]| networks.loss(embedding, encoder, sequence, work).unwrap_or(f64::INFINITY);
+        self.clusters.assign(shared, prepared, own, loss)
+    }
+
+    /// Trains both networks, the embedding model first; returns the sum of its losses.
     fn learn(
         &self,
         networks: &Networks,
-        encoder: &[f32],
         (private, sequence): (&mut [f32], &[u32]),
-        scratch: &mut Scratch,
+        items: u32,
+        work: &mut Workspace,
         rng: &mut Rng,
     ) -> Result<f64, NeuralError> {
-        let Some(work) = &mut scratch.work else { return Ok(0.0) };
         let private = networks.private(private);
-        private.embedding[..encoder.len()].copy_from_slice(encoder);
         let mut loss = 0.0;
         for _ in 0..self.config.local_epochs {
             loss += networks.embedding_epoch(private.embedding, sequence, work, rng)?;
         }
         let mut rng = rng.stream("recommender", 0);
-        networks.train_recommender(private, (sequence, self.config.recommender_epochs), scratch.items, work, &mut rng)?;
+        networks.train_recommender(private, (sequence, self.config.recommender_epochs), items, work, &mut rng)?;
         Ok(loss)
     }
 }
 
+/// Whether a private model was trained: its encoder then tells to which cluster the device belongs.
+fn has_trained(private: &[f32]) -> bool {
+    private.last().is_some_and(|&trained| trained > 0.0)
+}
+
 /// The items in time order; ascending where no order is known.
 fn sequence<'a>(history: &History<'a>) -> &'a [u32] {
-    history.items
+    if history.sequence.is_empty() { history.items } else { history.sequence }
+}
+
+fn visible_sequence<'a>(input: &TrainInput<'a, PreparedClusters>) -> Cow<'a, [u32]> {
+    if input.history.sequence.is_empty() { input.visible() } else { input.visible_sequence() }
 }
 
 impl ClientModel for Client {
     type Scratch = Scratch;
-    type Prepared = ();
+    type Prepared = PreparedClusters;
 
-    fn prepare(&self, _: &Parameters) {}
+    fn prepare(&self, shared: &Parameters) -> PreparedClusters {
+        self.clusters.prepare(shared)
+    }
 
     fn scratch(&self, items: usize) -> Scratch {
         let work = self.networks.as_ref().and_then(|networks| networks.workspace().ok());
@@ -60,29 +88,44 @@ impl ClientModel for Client {
     }
 
     fn private_values(&self) -> usize {
-        self.networks.as_ref().map_or(0, Networks::private_values)
+        self.networks.as_ref().map_or(0, |networks| networks.values() + 1)
     }
 
     fn init_private(&self, private: &mut [f32], rng: &mut Rng) {
         let Some(networks) = &self.networks else { return };
+        private.fill(0.0);
         let private = networks.private(private);
         // The buffers are as long as the layouts say.
         let _ = networks.embedding.layout().initialise(private.embedding, rng);
         let _ = networks.recommender.layout().initialise(private.recommender, rng);
     }
 
-    fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, rng: &mut Rng, into: &mut Trained) -> TrainResult {
-        let TrainInput { shared, private, history, .. } = input;
-        let (Some(networks), [encoders]) = (&self.networks, shared.tables()) else { return Ok(TrainStats::default()) };
-        let sequence = sequence(&history);
+    fn train(
+        &self,
+        input: TrainInput<'_, PreparedClusters>,
+        scratch: &mut Scratch,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> TrainResult {
+        let sequence = &*visible_sequence(&input);
+        let TrainInput { shared, prepared, private, .. } = input;
+        let (Some(networks), Some(work)) = (&self.networks, &mut scratch.work) else {
+            return Ok(TrainStats::default());
+        };
         if sequence.is_empty() {
             return Ok(TrainStats::default());
         }
-        let encoder = encoders.values();
-        let wrong = |_: NeuralError| UpdateError::Values(0, encoder.len(), networks.embedding.encoder().len());
-        let loss = self.learn(networks, encoder, (private, sequence), scratch, rng).map_err(wrong)?;
-        let change = into.whole(0)?.iter_mut().zip(&private[..encoder.len()]).zip(encoder);
-        change.for_each(|((change, now), given)| *change = now - given);
+        let (encoder, alone) = (networks.embedding.encoder(), self.clusters.assignment == Assignment::Alone);
+        let cluster = self.assign(networks, (shared, prepared), (private, sequence), work);
+        if !alone {
+            private[encoder.clone()].copy_from_slice(shared.tables()[self.clusters.networks()].row(cluster));
+        }
+        let loss = self.learn(networks, (private, sequence), scratch.items, work, rng);
+        let loss = loss.map_err(|_| UpdateError::Values(0, private.len(), networks.values() + 1))?;
+        private.iter_mut().last().into_iter().for_each(|trained| *trained = 1.0);
+        if !alone {
+            self.clusters.propose(shared, prepared, cluster, &mut private[encoder], into)?;
+        }
         into.set_samples(sequence.len() as u64);
         Ok(TrainStats { samples: (sequence.len() * self.config.local_epochs) as u64, loss })
     }

@@ -3,6 +3,7 @@
 use super::network::{Embedding, Shape};
 use super::recommender::{Recommender, RecommenderShape};
 use crate::config;
+use crate::federated::clustering::ClusterConfig;
 
 config! {
     /// What the embedding model is like.
@@ -65,6 +66,9 @@ config! {
         include
         /// The embedding model.
         pub network: EmbeddingConfig = EmbeddingConfig::default();
+        include
+        /// Clusters of devices.
+        pub clustering: ClusterConfig = ClusterConfig::default();
     }
 }
 

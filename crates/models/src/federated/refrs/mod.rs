@@ -18,10 +18,16 @@ pub use network::{Embedding, Network, Shape};
 pub use recommender::{Recommender, RecommenderShape};
 pub use server::Server;
 
-use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, Mean, MeanOver, ModelInfo};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo, clustering};
+use clustering::Clusters;
 use session::Networks;
 use sottovoce_core::Facts;
 use std::sync::Arc;
+
+/// The clusters of encoders, which are the shared model's first tables.
+fn clusters(config: &RefrsConfig, network: Option<&Network>) -> Clusters {
+    Clusters::new(&config.clustering, network.map_or(0, |network| network.encoder().len()), 0)
+}
 
 /// ReFRS.
 pub struct Refrs;
@@ -32,6 +38,7 @@ impl FederatedModel for Refrs {
         .paper("Imran, Yin, Chen, Nguyen, Zhou, Zheng: ReFRS: Resource-efficient Federated Recommender System for Dynamic and Diversified User Preferences. TOIS 2023");
     const EPOCHS: Epochs = Epochs::of_devices(5);
     const COHORT: Cohort = Cohort::All;
+    const SEQUENTIAL: bool = true;
     const FEATURES: FeatureUse = FeatureUse::Content;
 
     type Config = RefrsConfig;
@@ -39,15 +46,19 @@ impl FederatedModel for Refrs {
     type Server = Server;
 
     fn client(config: &RefrsConfig, features: &Arc<Facts>) -> Client {
-        Client { networks: Networks::new(config, features).ok(), config: config.clone() }
+        let networks = Networks::new(config, features).ok();
+        let clusters = clusters(config, networks.as_ref().map(|networks| &networks.embedding));
+        Client { config: config.clone(), networks, clusters }
     }
 
     fn server(config: &RefrsConfig, _: &Arc<Facts>) -> Server {
-        Server { network: Network::new(config.network.shape()).ok() }
+        let network = Network::new(config.network.shape()).ok();
+        Server { clusters: clusters(config, network.as_ref()), network }
     }
 
-    fn aggregation(_: &RefrsConfig, _: usize) -> AggregationSpec {
-        AggregationSpec::Mean(Mean { learning_rate: 1.0, over: MeanOver::All })
+    fn aggregation(config: &RefrsConfig, devices: usize) -> AggregationSpec {
+        let clusters = Self::server(config, &Arc::default()).clusters;
+        clusters.aggregation(&config.clustering, devices)
     }
 
     fn exposure() -> Vec<Exposure> {

@@ -1,42 +1,40 @@
-//! The server's half: an encoder for each cluster.
+//! The server's half: an encoder for each cluster of devices.
 
+use super::network::Network;
+use crate::federated::clustering::Clusters;
 use crate::federated::{ServerModel, TensorSlice};
 use sottovoce_core::Rng;
-use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape, Table};
-use super::network::Network;
+use sottovoce_protocol::{Layout, ModelError, Parameters};
 
 /// What runs on the server.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(super) network: Option<Network>,
-}
-
-impl Server {
-    pub(super) fn encoder_values(&self) -> usize {
-        self.network.as_ref().map_or(0, |network| network.encoder().len())
-    }
-    fn shape(&self) -> Shape {
-        Shape::new("encoders", 1, self.encoder_values() as u32, Keyed::Dense)
-    }
+    pub(super) clusters: Clusters,
 }
 
 impl ServerModel for Server {
+    /// It does not depend on the catalog: no table has a row for an item.
     fn layout(&self, _: usize) -> Result<Layout, ModelError> {
-        Layout::new(vec![self.shape()])
+        Layout::new(self.clusters.shapes())
     }
 
     fn init(&self, _: usize, rng: &mut Rng) -> Result<Parameters, ModelError> {
-        let mut table = Table::zeros(self.shape())?;
-        if let Some(network) = &self.network {
-            let mut flat = network.layout().zeros::<f32>();
+        let mut flat = Vec::new();
+        let tables = self.clusters.init(rng, |encoder, rng| {
+            let Some(network) = &self.network else { return };
+            flat.resize(network.layout().len(), 0.0f32);
             // The buffer is as long as the layout says.
-            let _ = network.layout().initialise(&mut flat, &rng.stream("encoder", 0));
-            table.values_mut().copy_from_slice(&flat[network.encoder()]);
-        }
-        Parameters::new(vec![table])
+            let _ = network.layout().initialise(&mut flat, rng);
+            encoder.copy_from_slice(&flat[network.encoder()]);
+        });
+        Parameters::new(tables?)
     }
 
     fn tensors(&self) -> Vec<TensorSlice> {
-        vec![TensorSlice::matrix("encoders", 0, 0..self.encoder_values())]
+        let names = ["encoders", "centroids", "sampler"];
+        let columns = self.clusters.shapes().into_iter().map(|shape| 0..shape.cols as usize);
+        let slices = names.into_iter().zip(columns).enumerate();
+        slices.map(|(table, (name, columns))| TensorSlice::matrix(name, table, columns)).collect()
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Workspace {
     arena: Arena<f32>,
     /// Of the embedding model and of the recommender.
     gradients: [Vec<f32>; 2],
+    /// The embedding model with another encoder.
+    parameters: Vec<f32>,
     /// Vectors F of a session's items.
     vectors: Vec<f32>,
     /// Some windows.
@@ -55,14 +57,14 @@ impl Networks {
         Ok(Self { embedding, recommender, vectors, config: config.clone() })
     }
 
-    /// Values of a private model.
-    pub(super) fn private_values(&self) -> usize {
+    /// Parameters of both networks.
+    pub(super) fn values(&self) -> usize {
         self.embedding.layout().len() + self.recommender.layout().len()
     }
 
     pub(super) fn private<'p>(&self, values: &'p mut [f32]) -> Private<'p> {
-        let (embedding, recommender) = values.split_at_mut(self.embedding.layout().len());
-        Private { embedding, recommender }
+        let (embedding, rest) = values.split_at_mut(self.embedding.layout().len());
+        Private { embedding, recommender: &mut rest[..self.recommender.layout().len()] }
     }
 
     /// Windows that are computed at a time.
@@ -81,6 +83,7 @@ impl Networks {
         Ok(Workspace {
             arena: Arena::new(values.max(recommender), indices)?,
             gradients: [zeros(self.embedding.layout().len()), zeros(self.recommender.layout().len())],
+            parameters: zeros(self.embedding.layout().len()),
             vectors: zeros(session * dim),
             windows: zeros(self.batch() * shape.window_values()),
             order: Vec::with_capacity(session),
@@ -140,6 +143,26 @@ impl Networks {
             }
         }
         Ok(loss)
+    }
+
+    /// The mean loss of the newest windows, a step's worth, with another encoder.
+    pub(super) fn loss(
+        &self,
+        parameters: &[f32],
+        encoder: &[f32],
+        sequence: &[u32],
+        work: &mut Workspace,
+    ) -> Result<f64, NeuralError> {
+        let newest = &sequence[sequence.len().saturating_sub(self.config.session)..];
+        self.load(newest, work);
+        let Workspace { arena, gradients: [gradients, _], vectors, windows, parameters: other, .. } = work;
+        other.copy_from_slice(parameters);
+        other[self.embedding.encoder()].copy_from_slice(encoder);
+        let places = newest.len().saturating_sub(self.batch())..newest.len();
+        let windows = self.write_windows(vectors, places, windows);
+        let loss = self.embedding.step(other, windows, &mut Rng::new(0), gradients, &mut arena.space());
+        gradients.fill(0.0);
+        loss
     }
 
     /// The sessions of a sequence, oldest first; the oldest may be shorter.
@@ -220,7 +243,8 @@ impl Networks {
     /// Scores all items as the next of a sequence.
     pub(super) fn score(&self, private: &[f32], sequence: &[u32], into: &mut [f32]) -> Result<(), NeuralError> {
         let mut work = self.workspace()?;
-        let (embedding, recommender) = private.split_at(self.embedding.layout().len());
+        let (embedding, rest) = private.split_at(self.embedding.layout().len());
+        let recommender = &rest[..self.recommender.layout().len()];
         // The newest items but the oldest of them, whose place in the session the next item takes.
         let newest = &sequence[sequence.len().saturating_sub(self.config.session - 1)..];
         self.embed(embedding, newest, &mut work)?;
