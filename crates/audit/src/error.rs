@@ -11,6 +11,9 @@ pub enum AuditError {
     /// The model needs facts about items, and there are none.
     #[error("{0} sends rows of features: the audit needs the facts of the items (--graph)")]
     NoFacts(String),
+    /// Rows of its updates are clusters of devices: these attacks look for items.
+    #[error("{0} cannot be audited by these attacks: its updates have no rows of items or features, only of clusters")]
+    Clusters(String),
     /// No audited user sent an update.
     #[error("nothing was recorded: no audited user sent an update")]
     NoUploads,

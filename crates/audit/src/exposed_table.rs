@@ -19,9 +19,14 @@ impl ExposedTables {
         let unknown = || AuditError::Model(model.to_owned());
         let exposures = federated::find(model).map_err(|_| unknown())?.exposure();
         let no_facts = || AuditError::NoFacts(model.to_owned());
+        if exposures.iter().all(|exposure| exposure.rows == RowMeaning::Clusters) && !exposures.is_empty() {
+            return Err(AuditError::Clusters(model.to_owned()));
+        }
+        let exposures: Vec<Exposure> =
+            exposures.into_iter().filter(|exposure| exposure.rows != RowMeaning::Clusters).collect();
         let table = |exposure: &Exposure| {
             let facts = match exposure.rows {
-                RowMeaning::Items => None,
+                RowMeaning::Items | RowMeaning::Clusters => None,
                 RowMeaning::Features => Some(facts.ok_or_else(no_facts)?.clone()),
             };
             Ok(ExposedTable { index: exposure.table, facts, bias: exposure.bias })

@@ -137,6 +137,23 @@ impl LoadedModel {
         Ok(())
     }
 
+    /// Adapts a private model to a history that has grown since the last round, for models that can; returns whether it
+    /// did. Nothing leaves, and no ledger changes.
+    ///
+    /// # Errors
+    /// As [`score`](Self::score), or if the result is not finite; the private model is then of no use.
+    pub fn adapt(
+        &self,
+        shared: &Parameters,
+        private: &mut [f32],
+        history: History<'_>,
+        rng: &mut Rng,
+    ) -> Result<bool, ClientError> {
+        let items = self.check(shared, private.len(), &history)?;
+        let adapted = self.client.adapt(private, history, items, rng);
+        if private.iter().all(|value| value.is_finite()) { Ok(adapted) } else { Err(ClientError::Adapted) }
+    }
+
     /// Explains an item's score, for models that can.
     ///
     /// # Errors

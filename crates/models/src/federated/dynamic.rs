@@ -88,6 +88,10 @@ impl<C: ClientModel> ClientModel for Erased<C> {
         self.0.score(shared, private, history, into);
     }
 
+    fn adapt(&self, private: &mut [f32], history: History<'_>, items: usize, rng: &mut Rng) -> bool {
+        self.0.adapt(private, history, items, rng)
+    }
+
     fn is_calibrated(&self) -> bool {
         self.0.is_calibrated()
     }

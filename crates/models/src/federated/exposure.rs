@@ -21,4 +21,6 @@ pub enum RowMeaning {
     Items,
     /// A row for each feature of the catalog's facts.
     Features,
+    /// A row for each cluster of devices: which row leaves tells the device's cluster.
+    Clusters,
 }

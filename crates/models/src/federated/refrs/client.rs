@@ -3,7 +3,7 @@
 use super::RefrsConfig;
 use super::session::{Networks, Workspace};
 use crate::federated::clustering::{Assignment, Clusters, PreparedClusters};
-use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
+use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng};
 use sottovoce_neural::NeuralError;
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
@@ -61,7 +61,7 @@ impl Client {
 }
 
 /// Whether a private model was trained: its encoder then tells to which cluster the device belongs.
-fn has_trained(private: &[f32]) -> bool {
+pub(super) fn has_trained(private: &[f32]) -> bool {
     private.last().is_some_and(|&trained| trained > 0.0)
 }
 
@@ -128,6 +128,44 @@ impl ClientModel for Client {
         }
         into.set_samples(sequence.len() as u64);
         Ok(TrainStats { samples: (sequence.len() * self.config.local_epochs) as u64, loss })
+    }
+
+    /// Not where devices choose their cluster by the loss on their history, which is not noisy, or send nothing.
+    fn supports_dp_sgd(&self) -> bool {
+        !matches!(self.clusters.assignment, Assignment::Loss | Assignment::Alone)
+    }
+
+    fn train_dp_sgd(
+        &self,
+        input: TrainInput<'_, PreparedClusters>,
+        dp_sgd: &mut DpSgd<'_>,
+        rng: &mut Rng,
+        into: &mut Trained,
+    ) -> TrainResult {
+        let sequence = &*visible_sequence(&input);
+        let Some(networks) = self.networks.as_ref().filter(|_| !sequence.is_empty() && self.supports_dp_sgd()) else {
+            return Ok(TrainStats::default());
+        };
+        let TrainInput { shared, prepared, private, history, hidden } = input;
+        let input = TrainInput { shared, prepared, private: &mut *private, history, hidden };
+        let stats = self.step_dp_sgd(networks, sequence, input, dp_sgd, rng, into)?;
+        private.iter_mut().last().into_iter().for_each(|trained| *trained = 1.0);
+        Ok(stats)
+    }
+
+    /// Trains the recommender on the newest session, with the embedding model as it is. Updates depend on the embedding
+    /// model only, so that none will tell of this.
+    fn adapt(&self, private: &mut [f32], history: History<'_>, items: usize, rng: &mut Rng) -> bool {
+        let sequence = sequence(&history);
+        let newest = &sequence[sequence.len().saturating_sub(self.config.session)..];
+        let Some(networks) = self.networks.as_ref().filter(|_| newest.len() > 1 && has_trained(private)) else {
+            return false;
+        };
+        let (items, epochs) = (items as u32, self.config.adapt_epochs);
+        let adapted = networks.workspace().and_then(|mut work| {
+            networks.train_recommender(networks.private(private), (newest, epochs), items, &mut work, rng)
+        });
+        adapted.is_ok()
     }
 
     fn score(&self, _: &Parameters, private: &[f32], history: History<'_>, into: &mut [f32]) {

@@ -57,6 +57,8 @@ config! {
         pub recommender: Recommender = Recommender::Gru4Rec => [device];
         /// Epochs of the recommender in a round
         pub recommender_epochs: usize = 10, in 0..=1000 => [device];
+        /// Epochs of the recommender over the newest session when interactions come in between rounds
+        pub adapt_epochs: usize = 10, in 0..=1000 => [device];
         /// Learning rate of the recommender
         pub recommender_learning_rate: f64 = 0.1, in 1e-6..=10.0 => [log device];
         /// Units of GRU4Rec, or of the layers within SASRec's blocks

@@ -3,6 +3,7 @@
 mod candidates;
 mod client;
 mod config;
+mod dp_sgd;
 mod item_vectors;
 mod network;
 mod recommender;
@@ -18,7 +19,7 @@ pub use network::{Embedding, Network, Shape};
 pub use recommender::{Recommender, RecommenderShape};
 pub use server::Server;
 
-use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo, clustering};
+use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo, RowMeaning, clustering};
 use clustering::Clusters;
 use session::Networks;
 use sottovoce_core::Facts;
@@ -62,7 +63,7 @@ impl FederatedModel for Refrs {
     }
 
     fn exposure() -> Vec<Exposure> {
-        Vec::new()
+        vec![Exposure { table: 0, rows: RowMeaning::Clusters, bias: false }]
     }
 
     /// A cluster's encoder down and up; a vector is an encoder.

@@ -145,6 +145,24 @@ impl Networks {
         Ok(loss)
     }
 
+    /// The loss of one window of items, and its gradient, lent.
+    pub(super) fn window_gradient(
+        &self,
+        parameters: &[f32],
+        items: &[u32],
+        work: &mut Workspace,
+        rng: &mut Rng,
+        read: impl FnOnce(&[f32]),
+    ) -> Result<f64, NeuralError> {
+        self.load(items, work);
+        let Workspace { arena, gradients: [gradients, _], vectors, windows, .. } = work;
+        let window = self.write_windows(vectors, std::iter::once(items.len() - 1), windows);
+        let loss = self.embedding.step(parameters, window, rng, gradients, &mut arena.space());
+        read(gradients);
+        gradients.fill(0.0);
+        loss
+    }
+
     /// The mean loss of the newest windows, a step's worth, with another encoder.
     pub(super) fn loss(
         &self,
