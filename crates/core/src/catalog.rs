@@ -39,17 +39,17 @@ impl Catalog {
         self.titles.as_ref()?.get(item).filter(|title| !title.is_empty())
     }
 
-    /// What is known of the items' content: the facts, or else the categories as facts, or else no fact about any item.
+    /// What is known of the items' content: the facts, or else categories and titles as facts, or else no fact about any
+    /// item.
     pub fn content(&self) -> Arc<Facts> {
-        match (&self.facts, &self.categories) {
-            (Some(facts), _) if facts.features() > 0 => Arc::clone(facts),
-            (_, Some(categories)) => {
-                let name = |&category: &u32| categories.names().get(category as usize).unwrap_or_default();
-                let items = (0..categories.items()).map(|item| categories.of(item).iter().map(name));
-                Arc::new(Facts::of_categories(items))
-            }
-            _ => Arc::new(Facts::none(self.len())),
+        if let Some(facts) = self.facts.as_ref().filter(|facts| facts.features() > 0) {
+            return Arc::clone(facts);
         }
+        let names = |item| {
+            let categories = self.categories.iter().filter(move |categories| item < categories.items());
+            categories.flat_map(move |of| of.of(item).iter().filter_map(|&name| of.names().get(name as usize)))
+        };
+        Arc::new(Facts::of_content((0..self.len()).map(|item| (names(item), self.title(item)))))
     }
 
     /// The catalog of the items in `items`, in that order; categories and features keep their indices.

@@ -53,7 +53,7 @@ pub struct Items {
     text: String,
     /// Facts about the items, if there are any.
     facts: Option<Arc<Facts>>,
-    /// The items' content: facts, or else categories. Computed on first use: most models do not need it.
+    /// The items' content: facts, or else categories and titles. Computed on first use: most models do not need it.
     content: OnceLock<Arc<Facts>>,
     /// Offset of each item's line.
     starts: Vec<u32>,
@@ -134,12 +134,12 @@ impl Items {
         self.facts.as_ref()
     }
 
-    /// What is known of the items' content: the facts, or else the categories as facts. As
+    /// What is known of the items' content: the facts, or else categories and titles as facts. As
     /// [`Catalog::content`](sottovoce_core::Catalog::content) has it.
     pub fn content(&self) -> &Arc<Facts> {
         self.content.get_or_init(|| match &self.facts {
             Some(facts) if facts.features() > 0 => Arc::clone(facts),
-            _ => Arc::new(Facts::of_categories((0..self.len()).map(|row| self.categories(row)))),
+            _ => Arc::new(Facts::of_content((0..self.len()).map(|row| (self.categories(row), self.title(row))))),
         })
     }
 
@@ -248,13 +248,14 @@ mod tests {
     #[test]
     fn content_is_facts_or_categories_or_nothing() {
         let parse = |text: &str| Items::parse(text.as_bytes().to_vec()).unwrap();
-        let items = parse("item\ttitle\tcategories\n7\tHeat\tCrime|Drama\n9\t\t\n4\t\tAction|Crime\n");
+        let items = parse("item\ttitle\tcategories\n7\tHeat (1995)\tCrime|Drama\n9\t\t\n4\t\tAction|Crime\n");
         let mut categories = Categories::new(["unused", "Drama", "Crime", "Action"].into_iter().collect());
         [vec![1, 2], vec![], vec![3, 2]].into_iter().for_each(|of_item| categories.push(of_item));
         let ids = ["7", "9", "4"].into_iter().collect();
-        let catalog = Catalog { categories: Some(categories), ..Catalog::of_ids(ids) };
+        let titles = Some(["Heat (1995)", "", ""].into_iter().collect());
+        let catalog = Catalog { categories: Some(categories), titles, ..Catalog::of_ids(ids) };
         assert_eq!(*items.content(), catalog.content());
-        assert_eq!((items.content().name(0).as_str(), items.content().of(2).to_vec()), ("Action", vec![0, 1]));
+        assert_eq!((items.content().name(0).as_str(), items.content().of(0).to_vec()), ("Action", vec![1, 2, 3, 4]));
         let bare = parse("item\ttitle\tcategories\n7\n9\n");
         assert_eq!((bare.content().items(), bare.content().features()), (2, 0));
         assert_eq!((bare.features_for("fpl"), bare.features_for("kgflex"), bare.features_for("?")), (None, None, None));

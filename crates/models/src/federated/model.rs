@@ -63,7 +63,7 @@ impl Epochs {
 pub enum FeatureUse {
     /// Nothing: its shared model has a row for each item.
     None,
-    /// The items' content, as [`Catalog::content`] has it: facts, or else categories, or else that there is nothing.
+    /// The items' content, as [`Catalog::content`] has it: facts, or else categories and titles.
     /// Devices know from it how many items there are.
     ///
     /// [`Catalog::content`]: sottovoce_core::Catalog::content

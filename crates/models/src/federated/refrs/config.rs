@@ -60,7 +60,7 @@ config! {
         /// Epochs of the recommender over the newest session when interactions come in between rounds
         pub adapt_epochs: usize = 10, in 0..=1000 => [device];
         /// Learning rate of the recommender
-        pub recommender_learning_rate: f64 = 0.1, in 1e-6..=10.0 => [log device];
+        pub recommender_learning_rate: f64 = 0.01, in 1e-6..=10.0 => [log device];
         /// Units of GRU4Rec, or of the layers within SASRec's blocks
         pub recommender_units: usize = 32, in 1..=256 => [log device];
         /// Items of the catalog that a next item is told from, in a step of the recommender

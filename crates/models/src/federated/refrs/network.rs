@@ -11,7 +11,8 @@
 //! x' = relu(y W4 + b4) W5 + b5       the decoder
 //! loss = mean over windows of |x' - x|^2 + |sg(e) - z|^2 + beta |e - sg(z)|^2
 //! ```
-//! Without attention y = z (VQ-VAE). Without codes the encoder gives means m and logarithms of variances l, y is a
+//! The embedding of a window's last item i is z at the last position, normalised, + sqrt(d) F_i: its context, and the
+//! item itself. Without attention y = z (VQ-VAE). Without codes the encoder gives means m and logarithms of variances l, y is a
 //! sample of N(m, e^l), and beta weighs the divergence from N(0, 1) (VAE).
 
 use crate::choices;
@@ -101,7 +102,7 @@ pub(super) struct Encoded<'a, R> {
 /// Between encoder and decoder.
 enum Code<'a, R> {
     /// Means, logarithms of variances, and deviations of the sample.
-    Sampled { means: &'a mut [R], logs: &'a mut [R], deviations: Option<&'a mut [R]>, z: &'a mut [R] },
+    Sampled { means: &'a mut [R], logs: &'a mut [R], deviations: &'a mut [R], z: &'a mut [R] },
     Quantised(QuantiserTape<'a, R>),
     Attended { codes: QuantiserTape<'a, R>, attention: AttentionTape<'a, R> },
 }
@@ -193,7 +194,7 @@ impl Network {
     }
 
     /// Neighbouring rows of each window beside each other.
-    pub(super) fn overlapping<'a, R: Real>(
+    fn overlapping<'a, R: Real>(
         &self,
         rows: &[R],
         space: &mut Space<'a, R>,
@@ -209,12 +210,12 @@ impl Network {
         Ok(pairs)
     }
 
-    /// Codes or a sample; the means themselves without randomness.
+    /// Codes or a sample.
     fn code<'a, R: Real>(
         &self,
         parameters: &[R],
         latents: &'a [R],
-        rng: Option<&mut Rng>,
+        rng: &mut Rng,
         space: &mut Space<'a, R>,
     ) -> Result<Code<'a, R>, NeuralError> {
         let Some(codes) = &self.codes else {
@@ -224,13 +225,7 @@ impl Network {
                 means[n * dim..][..dim].copy_from_slice(&both[..dim]);
                 logs[n * dim..][..dim].copy_from_slice(&both[dim..]);
             }
-            let (z, deviations) = match rng {
-                Some(rng) => {
-                    let (z, deviations) = losses::sample_gaussian(means, logs, rng, space)?;
-                    (z, Some(deviations))
-                }
-                None => (space.copy(means)?, None),
-            };
+            let (z, deviations) = losses::sample_gaussian(means, logs, rng, space)?;
             return Ok(Code::Sampled { means, logs, deviations, z });
         };
         let codes = codes.forward(parameters, latents, space)?;
@@ -257,7 +252,7 @@ impl Network {
         let space = &mut space;
         let share = self.shape.window_values() as f64 / windows.len().max(1) as f64;
         let Encoded { first, second, pairs, latents } = self.encode(parameters, windows, space)?;
-        let code = self.code(parameters, latents, Some(rng), space)?;
+        let code = self.code(parameters, latents, rng, space)?;
         let hidden = self.hidden.forward(parameters, code.output(), space)?;
         Activation::Relu.apply(hidden);
         let output = self.output.forward(parameters, hidden, space)?;
@@ -314,12 +309,8 @@ impl Network {
                 Ok(quantiser.loss(codes, factor))
             }
             (Code::Sampled { means, logs, deviations, .. }, ..) => {
-                let dmeans = space.copy(dcode)?;
-                let dlogs = space.zeros(dcode.len())?;
-                if let Some(deviations) = deviations {
-                    dmeans.fill(R::ZERO);
-                    losses::sample_gaussian_backward(deviations, dcode, dmeans, dlogs)?;
-                }
+                let (dmeans, dlogs) = (space.zeros(dcode.len())?, space.zeros(dcode.len())?);
+                losses::sample_gaussian_backward(deviations, dcode, dmeans, dlogs)?;
                 let of_both = Some((&mut *dmeans, &mut *dlogs));
                 let divergence = losses::kl_gaussian(means, logs, share * self.shape.beta, of_both)?;
                 let dim = self.shape.dim;
@@ -344,25 +335,39 @@ impl Network {
         }
     }
 
-    /// Writes the embedding of each window, given its latents: their mean over positions, after codes and attention.
+    /// Writes the embedding of each window's last item, given the latents of the windows' last positions and the items'
+    /// vectors: the nearest code, or the mean, normalised, plus the item's vector at the same scale.
     pub(super) fn embed<R: Real>(
         &self,
         parameters: &[R],
         latents: &[R],
+        vectors: &[R],
         into: &mut [R],
         space: &mut Space<'_, R>,
     ) -> Result<(), NeuralError> {
         let mut space = space.scratch();
-        let latents = space.copy(latents)?;
-        let code = self.code(parameters, latents, None, &mut space)?;
-        let (dim, share) = (self.shape.dim, R::ONE / R::of(self.shape.positions() as f64));
-        into.fill(R::ZERO);
-        let windows = code.output().chunks_exact(self.shape.latent_values());
-        for (window, into) in windows.zip(into.chunks_exact_mut(dim)) {
-            for position in window.chunks_exact(dim) {
-                into.iter_mut().zip(position).for_each(|(into, &value)| *into += share * value);
-            }
+        let dim = self.shape.dim;
+        let (rows, width): (&[R], usize) = match &self.codes {
+            Some(codes) => (codes.forward(parameters, latents, &mut space)?.output, dim),
+            None => (latents, self.shape.encoded()),
+        };
+        let scale = R::sqrt(R::of(dim as f64));
+        let rows = rows.chunks_exact(width).zip(vectors.chunks_exact(dim));
+        for ((row, vector), into) in rows.zip(into.chunks_exact_mut(dim)) {
+            into.copy_from_slice(&row[..dim]);
+            normalise(into);
+            into.iter_mut().zip(vector).for_each(|(into, &value)| *into += scale * value);
         }
         Ok(())
     }
+}
+
+/// Shifts to mean 0 and scales to variance 1.
+fn normalise<R: Real>(row: &mut [R]) {
+    let share = R::ONE / R::of(row.len() as f64);
+    let mean = row.iter().copied().sum::<R>() * share;
+    row.iter_mut().for_each(|value| *value -= mean);
+    let variance = row.iter().map(|&value| value * value).sum::<R>() * share;
+    let factor = R::ONE / R::sqrt(variance + R::of(1e-8));
+    row.iter_mut().for_each(|value| *value *= factor);
 }

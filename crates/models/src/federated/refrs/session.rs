@@ -196,12 +196,12 @@ impl Networks {
         for first in (0..session.len()).step_by(self.batch()) {
             let places = first..session.len().min(first + self.batch());
             let windows = self.write_windows(vectors, places.clone(), windows);
-            let mut space = arena.space();
-            let encoded = self.embedding.encode(parameters, windows, &mut space)?;
-            let into = &mut embeddings[first * dim..places.end * dim];
-            self.embedding.embed(parameters, encoded.latents, into, &mut space)?;
             let into = &mut contexts[first * context..places.end * context];
             self.embedding.contexts(parameters, windows, into, &mut arena.space())?;
+        }
+        let items = vectors.chunks_exact(dim).zip(contexts.chunks_exact(context)).take(session.len());
+        for ((vector, context), into) in items.zip(embeddings.chunks_exact_mut(dim)) {
+            self.embedding.embed_candidates(parameters, context, vector, into, &mut arena.space())?;
         }
         Ok(())
     }
@@ -222,9 +222,8 @@ impl Networks {
             next.copy_from_slice(&embeddings[place * dim..][..dim]);
             let drawn = &mut drawn[..self.config.negatives * dim];
             drawn.chunks_exact_mut(dim).for_each(|row| self.vectors.write(rng.below(items), row));
-            let context = self.embedding.context(&contexts[place * context..][..context]);
-            let mut space = arena.space();
-            self.embedding.embed_candidates(parameters, context, drawn, others, &mut space)?;
+            let context = &contexts[place * context..][..context];
+            self.embedding.embed_candidates(parameters, context, drawn, others, &mut arena.space())?;
         }
         Ok(())
     }
@@ -279,7 +278,6 @@ impl Networks {
             let drawn = &mut drawn[..scores.len() * dim];
             (first..).zip(drawn.chunks_exact_mut(dim)).for_each(|(item, row)| self.vectors.write(item, row));
             let embedded = &mut candidates[..scores.len() * dim];
-            let context = self.embedding.context(context);
             self.embedding.embed_candidates(embedding, context, drawn, embedded, &mut arena.space())?;
             for (score, candidate) in scores.iter_mut().zip(embedded.chunks_exact(dim)) {
                 *score = math::dot(&h, candidate);
