@@ -39,8 +39,8 @@ impl Catalog {
         self.titles.as_ref()?.get(item).filter(|title| !title.is_empty())
     }
 
-    /// What is known of the items' content: the facts, or else categories and titles as facts, or else no fact about any
-    /// item.
+    /// What is known of the items' content: the facts, or else categories and titles as facts, or else no fact about
+    /// any item.
     pub fn content(&self) -> Arc<Facts> {
         if let Some(facts) = self.facts.as_ref().filter(|facts| facts.features() > 0) {
             return Arc::clone(facts);

@@ -207,8 +207,9 @@ mod tests {
 
     #[test]
     fn years_are_those_at_the_end_of_titles() {
-        let cases = [("Cabiria (1957) ", Some(1957)), ("1984", None), ("Up (300)", None), ("A (1990) B", None), ("", None)];
-        cases.into_iter().for_each(|(title, expected)| assert_eq!(year(title), expected, "{title}"));
+        let none = ["1984", "Up (300)", "A (1990) B", ""].map(|title| (title, None));
+        let cases = [("Cabiria (1957) ", Some(1957))].into_iter().chain(none);
+        cases.for_each(|(title, expected)| assert_eq!(year(title), expected, "{title}"));
         let items = [(vec!["b", "a"], Some("X (1957)")), (vec![], Some("Y (1951)")), (vec!["b"], None)];
         let facts = Facts::of_content(items.iter().map(|(categories, title)| (categories.iter().copied(), *title)));
         let names: Vec<String> = (0..facts.features()).map(|feature| facts.name(feature)).collect();

@@ -3,7 +3,7 @@
 use super::requests::Phase;
 use super::{Device, check_length};
 use crate::history::ImportSummary;
-use crate::state::Membership;
+use crate::state::{Membership, State};
 use crate::{DeviceError, History, Items};
 use sottovoce_client::{Randomness, streams};
 use sottovoce_protocol::{
@@ -116,7 +116,8 @@ impl Device {
     /// Adapts the private model to the history, if there is one and it can; returns whether it did. A model that does
     /// not fit, or diverges, stays as it was: the next round trains it.
     fn adapt(&mut self) -> Result<bool, DeviceError> {
-        let (Some(private), Some(shared), Some(round)) = (&self.state.private, &self.shared, self.state.last_round) else {
+        let State { private, last_round, .. } = &self.state;
+        let (Some(private), Some(shared), Some(round)) = (private, &self.shared, *last_round) else {
             return Ok(false);
         };
         let Ok(model) = self.load_model(&private.model) else { return Ok(false) };

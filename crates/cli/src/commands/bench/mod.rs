@@ -8,6 +8,7 @@ mod federated;
 mod knowledge;
 mod neural;
 mod peer;
+mod refrs;
 mod sealing;
 mod text;
 mod work;
@@ -70,6 +71,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("dense-fleet", dense::dense_fleet),
     ("neural-step", neural::step),
     ("multivae", neural::multivae),
+    ("refrs", refrs::refrs),
     ("word2vec", text::word2vec),
     ("secagg", sealing::secagg),
     ("he", sealing::he),

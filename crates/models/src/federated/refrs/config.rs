@@ -23,7 +23,7 @@ config! {
         /// Weight of the commitment loss, or of a VAE's divergence (beta)
         pub commitment: f64 = 0.25, in 0.0..=10.0 => [device];
         /// Weight of an item's own direction in its vector, beside its facts
-        pub item_weight: f64 = 0.5, in 0.0..=10.0 => [device];
+        pub item_weight: f64 = 0.2, in 0.0..=10.0 => [device];
     }
 }
 

@@ -88,9 +88,9 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::federated::refrs::tests::{client, shared};
     use crate::ClientModel;
     use crate::federated::clustering::Assignment;
+    use crate::federated::refrs::tests::{client, shared};
     use sottovoce_core::History;
 
     /// The row and the sums that were to be noised, in steps.

@@ -4,36 +4,36 @@
 //! System for Dynamic and Diversified User Preferences, ACM TOIS 2023.
 //!
 //! A device holds two small networks and the vectors of at most 100 items at a time: its history is gone through in
-//! sessions of 100 interactions, which are swapped in and out. An *embedding model* (`network.rs`) learns to reconstruct
-//! windows of 16 items through a codebook and attention, without any label. It gives each item of the history an
-//! embedding that depends on what came before it. A *recommender* (GRU4Rec or SASRec), trained on these embeddings,
-//! predicts the embedding of what comes next; an item c that could come next is embedded with the current window and
-//! scores h . z_c.
+//! sessions of 100 interactions, which are swapped in and out. An *embedding model* (`network.rs`) learns to
+//! reconstruct windows of 16 items through a codebook and attention, without any label. It gives each item of the
+//! history an embedding that depends on what came before it. A *recommender* (GRU4Rec or SASRec), trained on these
+//! embeddings, predicts the embedding of what comes next; an item c that could come next is embedded with the current
+//! window and scores h . z_c.
 //!
 //! In a round a device finds its cluster of similar devices by itself ([`clustering`](super::clustering)), starts from
 //! the cluster's encoder, trains embedding model and recommender, one after the other, and proposes the change of the
-//! encoder. With `assignment = single` there is one encoder for all (the paper's FRS-2); with `none` devices train alone
-//! (FRS-1).
+//! encoder. With `assignment = single` there is one encoder for all (the paper's FRS-2); with `none` devices train
+//! alone (FRS-1).
 //!
 //! **What leaves the device**: the change of the encoder, in the row of the device's cluster: about 2,600 values that
-//! belong to no item. Decoder, codebook, attention, recommender, embeddings and the history stay. Interactions with items
-//! that the owner withholds have no part in the update. Between rounds the recommender adapts to new interactions; no
-//! update depends on it.
+//! belong to no item. Decoder, codebook, attention, recommender, embeddings and the history stay. Interactions with
+//! items that the owner withholds have no part in the update. Between rounds the recommender adapts to new
+//! interactions; no update depends on it.
 //!
 //! Where this differs from the paper, and why:
 //! - A window ends in the item that it embeds; the paper's ends before it. There all items that a person does not have
 //!   would share one embedding, that of the current window, and could not be ranked.
-//! - An item's embedding is the latent of its window's last position, normalised, plus the item's own vector at the
-//!   same scale. From the latent alone candidates can hardly be told apart: they are one of eight items that the last
-//!   position sees, and one of 64 codes stands for it.
-//! - Items' vectors are computed on the device from the public catalog (`item_vectors.rs`): from facts or categories where
-//!   there are any, and a direction of the item's own. The paper's devices fetch them from the server, which so learns
-//!   what they visit.
+//! - An item's embedding is the code of its window's last position, normalised, plus the item's own vector at the same
+//!   scale. By the code alone candidates can hardly be told apart: they are one of eight items that the last position
+//!   sees, and there are 64 codes for all of the catalog.
+//! - Items' vectors are computed on the device from the public catalog (`item_vectors.rs`): from facts, or else
+//!   categories and titles, and a direction of the item's own. The paper's devices fetch them from the server, which so
+//!   learns what they visit.
 //! - Windows do not reach over the beginning of a session, so that 100 vectors are enough; zeros stand there.
 //!
-//! Odd histories: a sequence shorter than the window has zeros in front. Of one item the embedding model alone learns. An
-//! item may come several times, each time with another embedding. Where no order is known (`History::sequence` is empty),
-//! items count in ascending order. An empty history trains nothing, sends nothing and scores all items 0.
+//! Odd histories: a sequence shorter than the window has zeros in front. Of one item the embedding model alone learns.
+//! An item may come several times, each time with another embedding. Where no order is known (`History::sequence` is
+//! empty), items count in ascending order. An empty history trains nothing, sends nothing and scores all items 0.
 
 mod candidates;
 mod client;
@@ -54,7 +54,10 @@ pub use network::{Embedding, Network, Shape};
 pub use recommender::{Recommender, RecommenderShape};
 pub use server::Server;
 
-use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo, RowMeaning, clustering};
+use super::{
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo, RowMeaning,
+    clustering,
+};
 use clustering::Clusters;
 use session::Networks;
 use sottovoce_core::Facts;

@@ -12,8 +12,8 @@
 //! loss = mean over windows of |x' - x|^2 + |sg(e) - z|^2 + beta |e - sg(z)|^2
 //! ```
 //! The embedding of a window's last item i is z at the last position, normalised, + sqrt(d) F_i: its context, and the
-//! item itself. Without attention y = z (VQ-VAE). Without codes the encoder gives means m and logarithms of variances l, y is a
-//! sample of N(m, e^l), and beta weighs the divergence from N(0, 1) (VAE).
+//! item itself. Without attention y = z (VQ-VAE). Without codes the encoder gives means m and logarithms of variances
+//! l, y is a sample of N(m, e^l), and beta weighs the divergence from N(0, 1) (VAE); embeddings take the means.
 
 use crate::choices;
 use sottovoce_core::Rng;
@@ -102,9 +102,17 @@ pub(super) struct Encoded<'a, R> {
 /// Between encoder and decoder.
 enum Code<'a, R> {
     /// Means, logarithms of variances, and deviations of the sample.
-    Sampled { means: &'a mut [R], logs: &'a mut [R], deviations: &'a mut [R], z: &'a mut [R] },
+    Sampled {
+        means: &'a mut [R],
+        logs: &'a mut [R],
+        deviations: &'a mut [R],
+        z: &'a mut [R],
+    },
     Quantised(QuantiserTape<'a, R>),
-    Attended { codes: QuantiserTape<'a, R>, attention: AttentionTape<'a, R> },
+    Attended {
+        codes: QuantiserTape<'a, R>,
+        attention: AttentionTape<'a, R>,
+    },
 }
 
 impl<R> Code<'_, R> {
@@ -194,11 +202,7 @@ impl Network {
     }
 
     /// Neighbouring rows of each window beside each other.
-    fn overlapping<'a, R: Real>(
-        &self,
-        rows: &[R],
-        space: &mut Space<'a, R>,
-    ) -> Result<&'a mut [R], NeuralError> {
+    fn overlapping<'a, R: Real>(&self, rows: &[R], space: &mut Space<'a, R>) -> Result<&'a mut [R], NeuralError> {
         let Shape { dim, window, .. } = self.shape;
         let (of_window, positions) = (window / 4 * dim, self.shape.positions());
         let pairs = space.zeros(rows.len() / of_window * positions * 2 * dim)?;

@@ -4,9 +4,9 @@
 //! and those of some drawn items, all embedded with the window that ends in them, compete by a softmax of h_t . z.
 
 use crate::choices;
+use crate::sequential::SequenceNetwork;
 use crate::sequential::gru4rec::Gru4RecShape;
 use crate::sequential::transformer::TransformerShape;
-use crate::sequential::SequenceNetwork;
 use sottovoce_neural::{Layout, Mask, NeuralError, Packed, Real, Space, losses};
 
 choices! {

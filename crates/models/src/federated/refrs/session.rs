@@ -77,11 +77,13 @@ impl Networks {
     pub(super) fn workspace(&self) -> Result<Workspace, NeuralError> {
         let RefrsConfig { session, negatives, .. } = self.config;
         let (dim, shape) = (self.config.network.dim, self.embedding.shape());
-        let (values, indices) = self.embedding.space(self.batch().max(CHUNK));
+        let (values, indices) = self.embedding.space(self.batch());
         let recommender = self.recommender.space(session, 1 + negatives);
+        let embedded = CHUNK.max(negatives);
+        let candidates = embedded * (self.embedding.context_values() + dim);
         let zeros = |values: usize| vec![0.0; values];
         Ok(Workspace {
-            arena: Arena::new(values.max(recommender), indices)?,
+            arena: Arena::new(values.max(recommender).max(candidates), indices.max(embedded))?,
             gradients: [zeros(self.embedding.layout().len()), zeros(self.recommender.layout().len())],
             parameters: zeros(self.embedding.layout().len()),
             vectors: zeros(session * dim),
@@ -89,8 +91,8 @@ impl Networks {
             order: Vec::with_capacity(session),
             embeddings: zeros(session * dim),
             contexts: zeros(session * self.embedding.context_values()),
-            candidates: zeros(session * (1 + negatives) * dim),
-            drawn: zeros(CHUNK.max(negatives) * dim),
+            candidates: zeros((session * (1 + negatives)).max(CHUNK) * dim),
+            drawn: zeros(embedded * dim),
         })
     }
 
