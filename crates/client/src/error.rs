@@ -37,6 +37,9 @@ pub enum ClientError {
     /// The model has no DP-SGD.
     #[error("{0} cannot be trained by DP-SGD, as noise = sgd asks")]
     NoDpSgd(String),
+    /// Adapting to new interactions diverged.
+    #[error("adapting to new interactions led to values that are not finite")]
+    Adapted,
 }
 
 /// Why a round gets no update from this device.

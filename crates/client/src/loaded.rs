@@ -70,7 +70,7 @@ pub enum Upload {
 }
 
 impl LoadedModel {
-    /// The model of these settings; with the catalog's facts, where there are any.
+    /// The model of these settings, with what it uses of the catalog: facts, or content.
     ///
     /// # Errors
     /// If the model is not known, a setting is unknown, missing or out of range, or facts are needed and missing.
@@ -93,13 +93,14 @@ impl LoadedModel {
     /// Whether it was loaded with these facts, or needs none.
     pub fn uses(&self, features: Option<&Arc<Facts>>) -> bool {
         let own = self.model.features();
-        own.features() == 0 || features.is_some_and(|features| Arc::ptr_eq(own, features))
+        own.items() == 0 || features.is_some_and(|features| Arc::ptr_eq(own, features))
     }
 
-    /// Items of the catalog of a shared model: those that facts are about, or else the rows of the first table.
+    /// Items of the catalog of a shared model: those that facts or content are about, or else the rows of the first
+    /// table.
     pub fn items(&self, shared: &Parameters) -> usize {
         match self.model.features() {
-            features if features.features() > 0 => features.items(),
+            features if features.items() > 0 => features.items(),
             _ => shared.tables().first().map_or(0, |table| table.shape().rows as usize),
         }
     }
@@ -139,6 +140,23 @@ impl LoadedModel {
         }
         self.client.score(shared, private, history, into);
         Ok(())
+    }
+
+    /// Adapts a private model to a history that has grown since the last round, for models that can; returns whether it
+    /// did. Nothing leaves, and no ledger changes.
+    ///
+    /// # Errors
+    /// As [`score`](Self::score), or if the result is not finite; the private model is then of no use.
+    pub fn adapt(
+        &self,
+        shared: &Parameters,
+        private: &mut [f32],
+        history: History<'_>,
+        rng: &mut Rng,
+    ) -> Result<bool, ClientError> {
+        let items = self.check(shared, private.len(), &history)?;
+        let adapted = self.client.adapt(private, history, items, rng);
+        if private.iter().all(|value| value.is_finite()) { Ok(adapted) } else { Err(ClientError::Adapted) }
     }
 
     /// Explains an item's score, for models that can.

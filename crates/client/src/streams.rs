@@ -13,7 +13,7 @@
 //!
 //! Below [`ROUNDS`], [`ROUND`] with the round's number, and below that [`DEVICE`], [`UPLOAD_NOISE`] and
 //! [`TRAINING_NOISE`] with the user, [`COHORT`] with the attempt, [`POISSON`] with 0. Below [`DEVICE`],
-//! [`OWN_TRAINING`] with 0.
+//! [`OWN_TRAINING`] with 0 and [`ADAPTING`] with the number of interactions.
 
 use sottovoce_core::Rng;
 
@@ -39,6 +39,8 @@ pub const ROUND: &str = "round";
 pub const DEVICE: &str = "device";
 /// Training of the owner's private model on withheld items, in a round.
 pub const OWN_TRAINING: &str = "own";
+/// Adapting to new interactions after a round.
+pub const ADAPTING: &str = "adapting";
 /// Noise that a device adds to its upload.
 pub const UPLOAD_NOISE: &str = "noise";
 /// Noise that DP-SGD adds to the private model.

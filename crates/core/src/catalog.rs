@@ -39,6 +39,19 @@ impl Catalog {
         self.titles.as_ref()?.get(item).filter(|title| !title.is_empty())
     }
 
+    /// What is known of the items' content: the facts, or else categories and titles as facts, or else no fact about
+    /// any item.
+    pub fn content(&self) -> Arc<Facts> {
+        if let Some(facts) = self.facts.as_ref().filter(|facts| facts.features() > 0) {
+            return Arc::clone(facts);
+        }
+        let names = |item| {
+            let categories = self.categories.iter().filter(move |categories| item < categories.items());
+            categories.flat_map(move |of| of.of(item).iter().filter_map(|&name| of.names().get(name as usize)))
+        };
+        Arc::new(Facts::of_content((0..self.len()).map(|item| (names(item), self.title(item)))))
+    }
+
     /// The catalog of the items in `items`, in that order; categories and features keep their indices.
     pub fn select(&self, items: &[u32]) -> Catalog {
         Catalog {
@@ -125,6 +138,10 @@ mod tests {
         let chosen = catalog.select(&[2, 1]);
         assert_eq!(chosen.title(0), Some("C"));
         assert_eq!(chosen.title(1), None);
+        assert_eq!(chosen.content(), chosen.facts.clone().unwrap());
+        let content = Catalog { facts: None, ..chosen.clone() }.content();
+        assert_eq!((content.of(0).to_vec(), content.name(0), content.items()), (vec![0], "comedy".to_owned(), 2));
+        assert_eq!(Catalog::of_ids(chosen.ids.clone()).content().items(), 2);
         assert_eq!(chosen.facts.unwrap().items_with(0).to_vec(), [1]);
         let categories = chosen.categories.unwrap();
         assert_eq!(categories.of(0), [1]);

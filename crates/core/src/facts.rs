@@ -3,6 +3,8 @@
 use crate::Names;
 use crate::front_coding::FrontCoded;
 use crate::sorted_indices::{IndexLists, SortedIndices};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 /// Which features each item has, by item and by feature.
@@ -68,6 +70,34 @@ impl Facts {
     pub(crate) fn shrink(&mut self) {
         self.by_item.shrink();
         self.hops.shrink_to_fit();
+    }
+
+    /// No facts about so many items.
+    pub fn none(items: usize) -> Self {
+        let mut by_item = IndexLists::below(0);
+        (0..items).for_each(|_| by_item.push(&[]));
+        by_item.shrink();
+        Self { by_item, ..Self::default() }
+    }
+
+    /// Items' categories and titles as facts, in order of their names: the same facts wherever the two come from. Of a
+    /// title that ends in a year, as in `Cabiria (1957)`, the year and its decade count.
+    pub fn of_content<'a, I>(items: impl Iterator<Item = (I, Option<&'a str>)> + Clone) -> Self
+    where
+        I: Iterator<Item = &'a str>,
+    {
+        let facts_of = |(categories, title): (I, Option<&'a str>)| {
+            let year = title.and_then(year);
+            let named = year.map(|year| [format!("year: {year}"), format!("decade: {}s", year / 10 * 10)]);
+            categories.map(Cow::Borrowed).chain(named.into_iter().flatten().map(Cow::Owned))
+        };
+        let names: BTreeSet<Cow<'_, str>> = items.clone().flat_map(facts_of).collect();
+        let names: Vec<Cow<'_, str>> = names.into_iter().collect();
+        let number = |name| names.binary_search(&name).unwrap_or_default() as u32;
+        let mut facts = Self::of_features(&names.iter().collect(), vec![1; names.len()]);
+        items.for_each(|item| facts.push(facts_of(item).map(number).collect()));
+        facts.shrink();
+        facts
     }
 
     /// From lists; for examples and tests.
@@ -165,9 +195,27 @@ impl Facts {
     }
 }
 
+/// The year in parentheses at the end of a title.
+fn year(title: &str) -> Option<u16> {
+    let digits = title.trim_end().strip_suffix(')')?.rsplit_once('(')?.1;
+    digits.parse().ok().filter(|year| (1000..3000).contains(year))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn years_are_those_at_the_end_of_titles() {
+        let none = ["1984", "Up (300)", "A (1990) B", ""].map(|title| (title, None));
+        let cases = [("Cabiria (1957) ", Some(1957))].into_iter().chain(none);
+        cases.for_each(|(title, expected)| assert_eq!(year(title), expected, "{title}"));
+        let items = [(vec!["b", "a"], Some("X (1957)")), (vec![], Some("Y (1951)")), (vec!["b"], None)];
+        let facts = Facts::of_content(items.iter().map(|(categories, title)| (categories.iter().copied(), *title)));
+        let names: Vec<String> = (0..facts.features()).map(|feature| facts.name(feature)).collect();
+        assert_eq!(names, ["a", "b", "decade: 1950s", "year: 1951", "year: 1957"]);
+        assert_eq!((facts.of(0).to_vec(), facts.of(1).to_vec()), (vec![0, 1, 2, 4], vec![2, 3]));
+    }
 
     #[test]
     fn items_and_features_stay_consistent_after_selecting() {
@@ -188,6 +236,12 @@ mod tests {
         assert_eq!(lists(&held, [0, 1]), [vec![0, 1], vec![]]);
         assert_eq!((held.name(1).as_str(), held.hops(1), held.features()), ("c", 1, 2));
         assert_eq!(holding(&held, [0, 1]), [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn none_know_their_items() {
+        let none = Facts::none(3);
+        assert_eq!((none.items(), none.features(), none.of(2).to_vec()), (3, 0, vec![]));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct ImportSummary {
     pub repeated: usize,
     /// Of the new ones, those with items that the catalog does not know. They count as soon as it does.
     pub unknown: usize,
+    /// Whether the private model adapted to the new ones, without a round.
+    pub adapted: bool,
 }
 
 /// One person's interactions in order of import. An item may come several times, at different times.

@@ -2,10 +2,11 @@
 
 use crate::bounds::ID_BYTES;
 use sottovoce_core::{CATALOG_HEADER, Facts, FactsError};
+use sottovoce_models::federated::{self, FeatureUse};
 use sottovoce_text::HashedNgrams;
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 
 /// An invalid catalog.
@@ -50,7 +51,7 @@ const HEADER: [&str; 3] = ["item", "title", "categories"];
 /// assert_eq!(items.categories(0).collect::<Vec<_>>(), ["drama", "italian"]);
 /// # Ok::<(), sottovoce_device::CatalogError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Items {
     /// The server's text, without the facts.
     text: String,
@@ -58,10 +59,19 @@ pub struct Items {
     facts: Option<Arc<Facts>>,
     /// The encoder of titles, if the catalog has one.
     encoder: Option<Arc<HashedNgrams>>,
+    /// The items' content: facts, or else categories and titles. Computed on first use: most models do not need it.
+    content: OnceLock<Arc<Facts>>,
     /// Offset of each item's line.
     starts: Vec<u32>,
     /// Rows by ascending id.
     by_id: Vec<u32>,
+}
+
+impl PartialEq for Items {
+    /// All else follows from the text.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, &self.facts) == (&other.text, &other.facts)
+    }
 }
 
 impl Items {
@@ -88,7 +98,8 @@ impl Items {
         if header.split('\t').ne(HEADER) {
             return Err(CatalogError::Header(header.chars().take(80).collect()));
         }
-        let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text, facts, encoder };
+        let content = OnceLock::new();
+        let mut items = Self { starts: Vec::new(), by_id: Vec::new(), text, facts, encoder, content };
         items.starts = items.line_starts()?;
         let mut by_id: Vec<u32> = (0..items.starts.len() as u32).collect();
         by_id.sort_unstable_by(|&a, &b| items.id(a as usize).cmp(items.id(b as usize)));
@@ -146,6 +157,24 @@ impl Items {
         self.encoder.as_deref()
     }
 
+    /// What is known of the items' content: the facts, or else categories and titles as facts. As
+    /// [`Catalog::content`](sottovoce_core::Catalog::content) has it.
+    pub fn content(&self) -> &Arc<Facts> {
+        self.content.get_or_init(|| match &self.facts {
+            Some(facts) if facts.features() > 0 => Arc::clone(facts),
+            _ => Arc::new(Facts::of_content((0..self.len()).map(|row| (self.categories(row), self.title(row))))),
+        })
+    }
+
+    /// What a model of this name uses of the catalog, if there is any.
+    pub fn features_for(&self, model: &str) -> Option<&Arc<Facts>> {
+        match federated::find(model).ok()?.features {
+            FeatureUse::None => None,
+            FeatureUse::Content => Some(self.content()),
+            FeatureUse::Facts => self.facts(),
+        }
+    }
+
     /// Number of items.
     pub fn len(&self) -> usize {
         self.starts.len()
@@ -160,7 +189,9 @@ impl Items {
     pub fn heap_bytes(&self) -> usize {
         let facts = self.facts.as_ref().map_or(0, |facts| facts.heap_bytes());
         let encoder = self.encoder.as_ref().map_or(0, |encoder| encoder.config().buckets);
-        self.text.capacity() + 4 * (self.starts.capacity() + self.by_id.capacity()) + facts + encoder
+        let content = self.content.get().filter(|_| self.facts.is_none()).map_or(0, |content| content.heap_bytes());
+        let index = 4 * (self.starts.capacity() + self.by_id.capacity());
+        self.text.capacity() + index + facts + encoder + content
     }
 
     fn field(&self, row: usize, column: usize) -> &str {
@@ -219,6 +250,7 @@ fn field(text: &str, column: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sottovoce_core::{Catalog, Categories};
 
     fn error(text: &str) -> String {
         Items::parse(text.as_bytes().to_vec()).unwrap_err().to_string()
@@ -235,6 +267,24 @@ mod tests {
         assert_eq!(Items::parse(items.text().as_bytes().to_vec()).unwrap(), items);
         let wrong = error(&text.replace("0 1", "0 7"));
         assert!(wrong.starts_with("the catalog's facts, line 2: "), "{wrong}");
+    }
+
+    /// The simulator's content comes from other columns, and is the same.
+    #[test]
+    fn content_is_facts_or_categories_or_nothing() {
+        let parse = |text: &str| Items::parse(text.as_bytes().to_vec()).unwrap();
+        let items = parse("item\ttitle\tcategories\n7\tHeat (1995)\tCrime|Drama\n9\t\t\n4\t\tAction|Crime\n");
+        let mut categories = Categories::new(["unused", "Drama", "Crime", "Action"].into_iter().collect());
+        [vec![1, 2], vec![], vec![3, 2]].into_iter().for_each(|of_item| categories.push(of_item));
+        let ids = ["7", "9", "4"].into_iter().collect();
+        let titles = Some(["Heat (1995)", "", ""].into_iter().collect());
+        let catalog = Catalog { categories: Some(categories), titles, ..Catalog::of_ids(ids) };
+        assert_eq!(*items.content(), catalog.content());
+        assert_eq!((items.content().name(0).as_str(), items.content().of(0).to_vec()), ("Action", vec![1, 2, 3, 4]));
+        let bare = parse("item\ttitle\tcategories\n7\n9\n");
+        assert_eq!((bare.content().items(), bare.content().features()), (2, 0));
+        assert_eq!((bare.features_for("fpl"), bare.features_for("kgflex"), bare.features_for("?")), (None, None, None));
+        assert!(Arc::ptr_eq(bare.features_for("refrs").unwrap(), bare.content()));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub trait ModelCache: Send + Sync {
     /// Adds a shared model; older ones may be evicted.
     fn insert(&self, digest: &Digest, model: &Arc<SharedModel>);
 
-    /// A model with these settings and the catalog's facts, to be released again.
+    /// A model with these settings and what it uses of the catalog, to be released again.
     ///
     /// # Errors
     /// If the model is unknown, its settings are invalid, or it needs facts and there are none.
@@ -113,7 +113,7 @@ impl ModelCache for SharedCache {
 
     fn load(&self, spec: &ModelSpec, facts: Option<&Arc<Facts>>) -> Result<LoadedModel, TermsError> {
         let mut loaded = lock(&self.loaded);
-        // Devices of one process that share a catalog share its facts.
+        // Devices of one process that share a catalog share its facts and content.
         let fits = |model: &LoadedModel| model.spec() == spec && model.uses(facts);
         match loaded.iter().rposition(fits) {
             Some(index) => Ok(loaded.swap_remove(index)),

@@ -58,9 +58,11 @@ fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
 fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
     let read = interactions(file)?;
     let imported = device.import(read.iter().map(|(id, time)| (id.as_str(), *time)))?;
-    let ImportSummary { added, repeated, unknown } = imported;
+    let ImportSummary { added, repeated, unknown, adapted } = imported;
     let total = device.history().len();
-    let document = json!({"added": added, "repeated": repeated, "unknown": unknown, "interactions": total});
+    let document = json!({
+        "added": added, "repeated": repeated, "unknown": unknown, "adapted": adapted, "interactions": total,
+    });
     output::answer(common, &document, || {
         let mut text = format!("{} added; the history has {} interactions now\n", grouped(added), grouped(total));
         let items = [
@@ -69,6 +71,9 @@ fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
         ];
         for (count, what) in items.into_iter().filter(|(count, _)| *count > 0) {
             let _ = writeln!(text, "{} with {what}", grouped(count));
+        }
+        if adapted {
+            text.push_str("the private model adapted to them; nothing left the device\n");
         }
         text
     })

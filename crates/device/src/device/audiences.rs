@@ -159,7 +159,7 @@ impl Device {
                 || self.rows.rows.binary_search(&category).is_ok() && history.binary_search(&category).is_err()
         };
         let read = pages.history(&history).pages.without(is_withheld, &mut kept);
-        let scores = category_scores(&loaded, shared, History { items: &history, pages: read }, leaves_out);
+        let scores = category_scores(&loaded, shared, History { pages: read, ..(&history).into() }, leaves_out);
         self.options.models.release(loaded);
         Ok(scores?)
     }

@@ -4,9 +4,9 @@ use super::requests::Phase;
 use super::{Device, check_length};
 use crate::history::ImportSummary;
 use crate::reading::{self, ClickImport, Reading};
-use crate::state::Membership;
+use crate::state::{Membership, State};
 use crate::{DeviceError, History, Items};
-use sottovoce_client::Randomness;
+use sottovoce_client::{Randomness, streams};
 use sottovoce_protocol::{
     DisclosedTable, DisclosureMode, Keyed, Ledger, Participation, Policy, PolicyError, RoundId, RowDisclosures,
 };
@@ -95,7 +95,8 @@ impl Device {
         self.update(|state| state.hidden.remove(item))
     }
 
-    /// Adds interactions, as [`read_history`](crate::read_history) reads them.
+    /// Adds interactions, as [`read_history`](crate::read_history) reads them. A private model that can adapts to them
+    /// at once, without a round: nothing leaves, and the ledger does not change.
     ///
     /// # Errors
     /// If there would be too many, or they cannot be stored; then none was added.
@@ -109,7 +110,32 @@ impl Device {
         check_length("interactions", history.len(), self.options.bounds.interactions)?;
         let unknown = self.items.as_ref().map_or(0, |items| history.unknown_to(items, before));
         self.update(|state| state.history = Arc::new(history))?;
-        Ok(ImportSummary { added, repeated, unknown })
+        let adapted = added > unknown && self.adapt()?;
+        Ok(ImportSummary { added, repeated, unknown, adapted })
+    }
+
+    /// Adapts the private model to the history, if there is one and it can; returns whether it did. A model that does
+    /// not fit, or diverges, stays as it was: the next round trains it.
+    fn adapt(&mut self) -> Result<bool, DeviceError> {
+        let State { private, last_round, .. } = &self.state;
+        let (Some(private), Some(shared), Some(round)) = (private, &self.shared, *last_round) else {
+            return Ok(false);
+        };
+        let Ok(model) = self.load_model(&private.model) else { return Ok(false) };
+        let mut values = private.values.clone();
+        let randomness = self.state.randomness(&private.model.name, round);
+        let mut rng = randomness.round().stream(streams::ADAPTING, self.state.history.len() as u64);
+        let adapted = model.adapt(&shared.model.parameters, &mut values, self.rows.history(), &mut rng);
+        self.options.models.release(model);
+        if !adapted.unwrap_or(false) {
+            return Ok(false);
+        }
+        self.update(|state| {
+            if let Some(private) = &mut state.private {
+                private.values = values;
+            }
+        })?;
+        Ok(true)
     }
 
     /// Replaces history and pages by what a click log says: interests change, and those of the past are no longer the

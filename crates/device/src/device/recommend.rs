@@ -57,7 +57,7 @@ impl Device {
             return Err(DeviceError::NoModel);
         };
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;
-        let model = self.options.models.load(&private.model, items.facts())?;
+        let model = self.options.models.load(&private.model, items.features_for(&private.model.name))?;
         let (shared, own) = (&downloaded.model.parameters, &private.values[..]);
         let pages = self.page_vectors(&model);
         let history = pages.history(self.rows.history());

@@ -414,8 +414,8 @@ impl Device {
 
     /// A model with its settings, to be released again.
     pub(super) fn load_model(&self, model: &ModelSpec) -> Result<LoadedModel, Declined> {
-        let facts = self.items.as_ref().and_then(|items| items.facts());
-        self.options.models.load(model, facts).map_err(|error| Declined::Terms {
+        let features = self.items.as_ref().and_then(|items| items.features_for(&model.name));
+        self.options.models.load(model, features).map_err(|error| Declined::Terms {
             why: error.to_string(),
             refusal: Refusal::UnknownModel(model.name.clone()),
         })

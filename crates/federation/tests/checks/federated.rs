@@ -89,7 +89,7 @@ fn round_terms_give_the_same_client() {
     every_federated_model(|entry| {
         let (model, schedule) = configured(entry, &histories, &catalog);
         let spec = model.spec(&schedule);
-        let loaded = entry.from_terms(&spec, catalog.facts.as_ref()).unwrap();
+        let loaded = entry.from_terms(&spec, Some(&catalog.content())).unwrap();
         assert_eq!(loaded.server().layout(ITEMS).unwrap(), model.server().layout(ITEMS).unwrap());
         let own = OneClient::new(&model, &schedule, model.client(Some(&schedule)));
         let remote = OneClient::new(&model, &schedule, loaded.client(None));
@@ -107,7 +107,7 @@ fn round_terms_reject_unknown_missing_and_excessive_settings() {
     every_federated_model(|entry| {
         let (model, schedule) = configured(entry, &histories, &catalog);
         let spec = model.spec(&schedule);
-        let error = |spec: &_| entry.from_terms(spec, catalog.facts.as_ref()).err().unwrap().to_string();
+        let error = |spec: &_| entry.from_terms(spec, Some(&catalog.content())).err().unwrap().to_string();
         for key in spec.settings.keys() {
             let mut missing = spec.clone();
             missing.settings.remove(key);

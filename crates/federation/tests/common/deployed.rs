@@ -2,7 +2,7 @@
 
 use super::{Given, builder};
 use sottovoce_client::{Declined, DeviceRound, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
-use sottovoce_core::{Catalog, Histories, History, Rng};
+use sottovoce_core::{Catalog, Facts, Histories, History, Rng};
 use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, Population};
 use sottovoce_models::TensorData;
 use sottovoce_privacy::{SecureRng, secagg};
@@ -124,7 +124,9 @@ impl Deployment {
         let device = self.devices.get_mut(&user).unwrap();
         download(&mut device.shared, &self.server);
         let model = self.loaded.take().filter(|loaded| *loaded.spec() == terms.model);
-        let model = model.unwrap_or_else(|| LoadedModel::load(&terms.model, self.builder.facts.as_ref()).unwrap());
+        let FederationBuilder { facts, items, .. } = &self.builder;
+        let content = facts.clone().unwrap_or_else(|| Arc::new(Facts::none(*items)));
+        let model = model.unwrap_or_else(|| LoadedModel::load(&terms.model, Some(&content)).unwrap());
         let model = self.loaded.insert(model);
         let secret = Secret::new([user as u8; 32]);
         let seeds = Seeds::Simulated { seed: self.builder.seed, user: user.into() };

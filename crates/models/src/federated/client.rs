@@ -91,14 +91,16 @@ pub trait ClientModel: Send + Sync + 'static {
         into: &mut Trained,
     ) -> TrainResult;
 
-    /// Whether [`train_dp_sgd`](Self::train_dp_sgd) is implemented: for models whose gradient is a sum over
-    /// interactions, and whose private model depends on the history through that gradient only.
+    /// Whether [`train_dp_sgd`](Self::train_dp_sgd) is implemented: for models whose gradient is a sum to which each
+    /// interaction contributes within a bound, and whose private model, as far as updates depend on it, depends on the
+    /// history through that gradient only.
     fn supports_dp_sgd(&self) -> bool {
         false
     }
 
     /// Trains by DP-SGD: no interaction moves the private model's gradient and the update together by more than the
-    /// clip, and the private model gets noise. Noise on the update is added later, on all rows of all tables.
+    /// clip, and the private model gets noise. Noise on the update is added later, on all rows of all tables. A part of
+    /// the private model on which no update ever depends may be trained without noise: it stays on the device.
     ///
     /// # Errors
     /// If the buffer does not have the shared model's layout. Models without support train on nothing.
@@ -111,6 +113,14 @@ pub trait ClientModel: Send + Sync + 'static {
     ) -> TrainResult {
         let _ = (input, dp_sgd, rng, into);
         Ok(TrainStats::default())
+    }
+
+    /// Adapts the private model to a history that has grown since the last round; returns whether it did. Nothing leaves:
+    /// a model may change here only what no later update depends on. By default the private model waits for the next
+    /// round.
+    fn adapt(&self, private: &mut [f32], history: History<'_>, items: usize, rng: &mut Rng) -> bool {
+        let _ = (private, history, items, rng);
+        false
     }
 
     /// Scores all items; higher is better. Models that have all they need in the private model ignore `history`.

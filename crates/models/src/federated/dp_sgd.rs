@@ -10,6 +10,7 @@ use super::{TrainResult, TrainStats};
 use crate::loss::Loss;
 use sottovoce_core::math;
 use sottovoce_protocol::{Policy, RowOrigin, Trained, UpdateError};
+use std::ops::Range;
 
 /// Subtracted from the clip, so that rounding errors cannot add up to more than it.
 const SLACK: f64 = 1e-12;
@@ -86,6 +87,13 @@ impl Gradient {
             self.rows.len() - 1
         });
         &mut self.values[index * width..][..width]
+    }
+
+    /// Makes some values of the private model's part those of a row, too.
+    pub(crate) fn copy_to_row(&mut self, row: u32, of: Range<usize>) {
+        let values = std::mem::take(&mut self.private);
+        self.row(row, of.len()).copy_from_slice(&values[of]);
+        self.private = values;
     }
 
     fn squares(&self) -> f64 {

@@ -1,7 +1,7 @@
 //! Federated models without type parameters, for code that serves all of them.
 
 use super::{
-    AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FederatedModel, Population, Schedule,
+    AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FeatureUse, FederatedModel, Population, Schedule,
     ServerModel, TrainInput, TrainResult,
 };
 use crate::settings::{Config, Settings, TermsError};
@@ -92,6 +92,10 @@ impl<C: ClientModel> ClientModel for Erased<C> {
         self.0.title_dim()
     }
 
+    fn adapt(&self, private: &mut [f32], history: History<'_>, items: usize, rng: &mut Rng) -> bool {
+        self.0.adapt(private, history, items, rng)
+    }
+
     fn is_calibrated(&self) -> bool {
         self.0.is_calibrated()
     }
@@ -106,13 +110,13 @@ pub type DynModel = Box<dyn AnyModel>;
 
 /// [`FederatedModel`] with settings and facts, without its types.
 pub trait AnyModel: Send + Sync {
-    /// Takes the facts of a catalog, for models that need them; to be called before anything else.
+    /// Takes the facts or the content of a catalog, for models that use them; to be called before anything else.
     ///
     /// # Errors
     /// If the model needs facts and the catalog has none.
     fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError>;
 
-    /// The facts it uses; empty for models that need none.
+    /// The facts or the content that it uses; empty for models that use none.
     fn features(&self) -> &Arc<Facts>;
 
     /// Whether its clients are given sequences.
@@ -160,9 +164,11 @@ impl<M: FederatedModel> Configured<M> {
 
 impl<M: FederatedModel> AnyModel for Configured<M> {
     fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError> {
-        if M::NEEDS_FEATURES {
-            self.features = Arc::clone(features::of_catalog(M::INFO.name, catalog)?);
-        }
+        self.features = match M::FEATURES {
+            FeatureUse::None => Arc::default(),
+            FeatureUse::Content => catalog.map(Catalog::content).unwrap_or_default(),
+            FeatureUse::Facts => Arc::clone(features::of_catalog(M::INFO.name, catalog)?),
+        };
         Ok(())
     }
 
@@ -213,7 +219,7 @@ impl Entry {
         (self.configure)(settings)
     }
 
-    /// The model that round terms ask for, with the catalog's facts.
+    /// The model that round terms ask for, with what it uses of the catalog: see [`features`](Self::features).
     ///
     /// # Errors
     /// If a setting is unknown, missing or out of range, or facts are needed and missing.
@@ -233,10 +239,11 @@ pub(super) fn from_terms<M: FederatedModel>(
     features: Option<&Arc<Facts>>,
 ) -> Result<DynModel, TermsError> {
     let config = M::Config::from_terms(spec)?;
-    let features = match features.filter(|facts| features::are_usable(facts)) {
-        Some(features) if M::NEEDS_FEATURES => Arc::clone(features),
-        None if M::NEEDS_FEATURES => return Err(TermsError::NoFeatures(spec.name.clone())),
-        _ => Arc::default(),
+    let usable = match M::FEATURES {
+        FeatureUse::None => return Ok(Box::new(Configured::<M> { config, features: Arc::default() })),
+        FeatureUse::Content => features.filter(|facts| facts.items() > 0),
+        FeatureUse::Facts => features.filter(|facts| features::are_usable(facts)),
     };
+    let features = Arc::clone(usable.ok_or_else(|| TermsError::NoFeatures(spec.name.clone()))?);
     Ok(Box::new(Configured::<M> { config, features }))
 }

@@ -28,7 +28,7 @@ pub use client::{ClientModel, TrainInput, TrainResult, TrainStats};
 pub use dp_sgd::DpSgd;
 pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch, erased};
 pub use exposure::{Exposure, RowMeaning};
-pub use model::{EpochTraffic, Epochs, FederatedModel, ModelInfo};
+pub use model::{EpochTraffic, Epochs, FeatureUse, FederatedModel, ModelInfo};
 pub use negatives::Negatives;
 pub use registry::{AUDIENCE_SIZE, Entry, RegisterError, all, find, register};
 pub use schedule::{Cohort, Configuration, Population, Schedule, TripleSchedule};
@@ -54,4 +54,5 @@ models! {
     kgflex::KgFlex,
     lookalike::Lookalike,
     fed_sequential::FedSequential,
+    refrs::Refrs,
 }

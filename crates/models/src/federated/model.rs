@@ -58,6 +58,20 @@ impl Epochs {
     }
 }
 
+/// What a model uses of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeatureUse {
+    /// Nothing: its shared model has a row for each item.
+    None,
+    /// The items' content, as [`Catalog::content`] has it: facts, or else categories and titles.
+    /// Devices know from it how many items there are.
+    ///
+    /// [`Catalog::content`]: sottovoce_core::Catalog::content
+    Content,
+    /// Facts: training and devices refuse a catalog without.
+    Facts,
+}
+
 /// A federated recommender: everything that the simulator, the server, devices and the audit need to know of it.
 ///
 /// There is no default for what a model must decide by itself. `docs/adding-a-model.md` walks through an example, and
@@ -69,8 +83,8 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// What an epoch is.
     const EPOCHS: Epochs;
 
-    /// Whether it needs facts about items; training and devices then refuse a catalog without.
-    const NEEDS_FEATURES: bool = false;
+    /// What it uses of the catalog.
+    const FEATURES: FeatureUse = FeatureUse::None;
 
     /// Whether it goes by the order of interactions: its clients are then given [`History::sequence`].
     ///
@@ -89,7 +103,7 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// What runs on the server.
     type Server: ServerModel;
 
-    /// The client's half. `features` are the catalog's facts, empty for models that do not need them.
+    /// The client's half. `features` are what [`FEATURES`](Self::FEATURES) asks for, empty if that is nothing.
     fn client(config: &Self::Config, features: &Arc<Facts>) -> Self::Client;
 
     /// The server's half.

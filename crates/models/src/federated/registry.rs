@@ -1,7 +1,7 @@
 //! The federated models that are known by name.
 
 use super::audience_size::AudienceSize;
-use super::{DynModel, Epochs, Exposure, FederatedModel, MODELS, ModelInfo, dynamic};
+use super::{DynModel, Epochs, Exposure, FeatureUse, FederatedModel, MODELS, ModelInfo, dynamic};
 use crate::settings::{Config, Setting, Settings, TermsError};
 use sottovoce_core::Facts;
 use sottovoce_protocol::ModelSpec;
@@ -14,6 +14,8 @@ pub struct Entry {
     pub info: ModelInfo,
     /// What an epoch is.
     pub epochs: Epochs,
+    /// What it uses of the catalog.
+    pub features: FeatureUse,
     schema: fn() -> Vec<Setting>,
     exposure: fn() -> Vec<Exposure>,
     pub(super) configure: fn(&Settings) -> DynModel,
@@ -26,6 +28,7 @@ impl Entry {
         Self {
             info: M::INFO,
             epochs: M::EPOCHS,
+            features: M::FEATURES,
             schema: || M::Config::default().schema(),
             exposure: M::exposure,
             configure: dynamic::configure::<M>,

@@ -9,6 +9,7 @@ mod knowledge;
 mod lookalike;
 mod neural;
 mod peer;
+mod refrs;
 mod sealing;
 mod text;
 mod work;
@@ -71,6 +72,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("dense-fleet", dense::dense_fleet),
     ("neural-step", neural::step),
     ("multivae", neural::multivae),
+    ("refrs", refrs::refrs),
     ("word2vec", text::word2vec),
     ("lookalike", lookalike::lookalike),
     ("secagg", sealing::secagg),

@@ -52,8 +52,8 @@ pub use scratch::Scratch;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
-    Schedule,
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo, Population,
+    RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl FederatedModel for KgFlex {
         .summary("Facts of a knowledge graph, weighted by information gain: each device trains only the features its user decides by")
         .paper("Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021; Ferrara: Pursuing Privacy and Personalization in Recommender Systems. Politecnico di Bari 2022, chapter 6");
     const EPOCHS: Epochs = Epochs::of_triples(50);
-    const NEEDS_FEATURES: bool = true;
+    const FEATURES: FeatureUse = FeatureUse::Facts;
 
     type Config = KgFlexConfig;
     type Client = Client;
