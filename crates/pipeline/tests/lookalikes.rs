@@ -149,7 +149,7 @@ async fn a_trained_model_scores_as_it_does_outside() {
                 .map(|page| table.push(&world.encoder.vector(&format!("All about {page}")), &[]))
                 .collect();
             let mut expected = [0.0; CATEGORIES.len()];
-            let history = History { items: &own, pages: Pages::new(&table, &last).unwrap() };
+            let history = History { pages: Pages::new(&table, &last).unwrap(), ..(&own).into() };
             assert!(model.0.score_newcomer(history, &mut expected));
             let at = CATEGORIES.iter().position(|id| *id == category).unwrap();
             assert_eq!(scores.value(row), expected[at], "{person} {category} {own:?} {:?}", pages[person]);

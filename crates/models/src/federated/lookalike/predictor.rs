@@ -137,7 +137,7 @@ mod tests {
         let mut table = PageTable::new(4);
         let (first, second) = (table.push(&PAGE, &[]), table.push(&[1.0; 4], &[]));
         let pages = [first, second];
-        let history = History { items: &[1, 4], pages: Pages::new(&table, &pages).unwrap() };
+        let history = History { pages: Pages::new(&table, &pages).unwrap(), ..(&[1, 4]).into() };
         let (mut one, mut other) = ([0.0; CATEGORIES], [0.0; CATEGORIES]);
         expected(history, &mut one);
         let mut scratch = predictor.scratch().unwrap();
