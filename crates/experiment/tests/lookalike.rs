@@ -111,7 +111,7 @@ fn figures_by_tier_make_up_those_of_all() {
     assert!(metrics.by_tier.len() > 1);
     assert!((mean(|tier| tier.hit_at_4) - metrics.all.hit_at_4).abs() < 1e-12);
     assert!((mean(|tier| tier.taxonomy_distance) - metrics.all.taxonomy_distance).abs() < 1e-9);
-    let lists = model.evaluate(&Protocol { cutoffs: vec![4], ..Protocol::default() }).unwrap();
+    let lists = model.evaluate(&Protocol::all_unrated([4])).unwrap();
     assert!((lists.at[&4].hit_rate - metrics.all.hit_at_4).abs() < 1e-12, "two ways to count the same");
     let precisions = &metrics.precision_at_recall;
     assert!(precisions.iter().all(|&(_, precision)| precision > 0.0 && precision <= 1.0));
