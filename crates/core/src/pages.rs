@@ -154,7 +154,7 @@ impl<'a> Pages<'a> {
 /// last. It is the list of items where a list is expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct History<'a> {
-    /// The items, ascending, each once.
+    /// The items: in time order for models that go by it, ascending and each once for others.
     pub items: &'a [u32],
     /// The same items in time order, repetitions included; empty for models that do not ask for it.
     pub sequence: &'a [u32],
