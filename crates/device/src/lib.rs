@@ -53,10 +53,11 @@
 //!
 //! [`Bounds`] limits what a device holds. The store has the state (history, policy, ledger, private model, credential,
 //! a pending update), one shared model and one catalog. By default these are at most 100,000 interactions of some 16
-//! bytes and the id; 10,000 pages with 4 MiB of titles; 256 KiB of single ledger entries and then some 10 bytes for each row that ever left; a private
-//! model of some 2 KiB; an update no larger than the model; a model of 64 MiB; a catalog of 32 MiB. Memory holds the
-//! same, the model twice while a difference is applied, a download before it is decoded, and a model's working memory
-//! during training (for FPL 42 bytes a triple and 12 an item; for FCF the factors once more).
+//! bytes and the id; 10,000 pages with 4 MiB of titles; 256 KiB of single ledger entries and then some 10 bytes for
+//! each row that ever left; a private model of some 2 KiB; an update no larger than the model; a model of 64 MiB; a
+//! catalog of 32 MiB. Memory holds the same, the model twice while a difference is applied, a download before it is
+//! decoded, and a model's working memory during training (for FPL 42 bytes a triple and 12 an item; for FCF the
+//! factors once more).
 //!
 //! [`FileStore`] encrypts its files under a key of the embedder; `docs/device.md` says who can read what.
 //!

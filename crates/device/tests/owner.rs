@@ -104,7 +104,7 @@ fn declines_without_a_history_until_one_is_imported() {
     assert!(matches!(device.step(&*server, NOW).unwrap(), NextStep::Wait(_, WaitReason::Declined { .. })));
     assert_eq!(server.with(|world| world.refusals.clone()), [(0, Refusal::NoHistory)]);
     assert!(matches!(device.recommend(5), Err(DeviceError::NoModel)));
-    let imported = device.import([("i3", Some(1)), ("i4", None), ("i3", None), ("other", None)]).unwrap();
+    let imported = device.import([("i3", Some(1)), ("i4", None), ("i3", Some(1)), ("other", None)]).unwrap();
     assert_eq!((imported.added, imported.repeated, imported.unknown), (3, 1, 1));
     assert_eq!((device.unknown_items(), device.history().len()), (1, 3));
     device.set_policy(|policy| policy.set_pi(1.0)).unwrap();

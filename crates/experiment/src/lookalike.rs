@@ -198,7 +198,7 @@ fn pages_about(people: &[[u32; 2]], table: &PageTable, rng: &mut Rng) -> Vec<Vec
     for page in 0..table.len() as u32 {
         table.categories(page).iter().for_each(|&category| about.entry(category).or_default().push(page));
     }
-    let mut draw = |interests: &[u32; 2]| {
+    let draw = |interests: &[u32; 2]| {
         let mut pages: Vec<u32> = Vec::new();
         for pool in interests.iter().filter_map(|interest| about.get(interest)) {
             for _ in 0..PAGES {
@@ -211,7 +211,7 @@ fn pages_about(people: &[[u32; 2]], table: &PageTable, rng: &mut Rng) -> Vec<Vec
         rng.shuffle(&mut pages);
         pages
     };
-    people.iter().map(|interests| draw(interests)).collect()
+    people.iter().map(draw).collect()
 }
 
 type Fitted = (Box<dyn Recommender>, Summary, Vec<CurvePoint>);

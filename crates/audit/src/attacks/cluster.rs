@@ -82,7 +82,7 @@ mod tests {
         let right = |scores: &[f32], user: usize| {
             let (low, high) = scores.split_at(10);
             let [low, high] = [low, high].map(|half| half.iter().sum::<f32>());
-            if user % 2 == 0 { low - high } else { high - low }
+            if user.is_multiple_of(2) { low - high } else { high - low }
         };
         let telling = scores(&subjects, &of(&|user| user % 2), own);
         assert!((0..40).all(|user| right(telling[user].as_ref().unwrap(), user) > 2.0));

@@ -180,8 +180,8 @@ pub(crate) struct ClickLog {
     /// Your own click log: time, page, categories and, optionally, title and seconds; TSV, CSV, JSON lines or Parquet
     #[arg(long, value_name = "FILE")]
     pub(crate) clicks: Option<PathBuf>,
-    /// Taxonomy of the log's categories, whose sensitive branches are left out [default: the federation's catalog; pages
-    /// with a category that it does not have are left out]
+    /// Taxonomy of the log's categories, whose sensitive branches are left out [default: the federation's catalog;
+    /// pages with a category that it does not have are left out]
     #[arg(long, value_name = "FILE", requires = "clicks")]
     pub(crate) taxonomy: Option<PathBuf>,
     /// Moment of your interests, as a date or in seconds since 1970 [default: your last click]

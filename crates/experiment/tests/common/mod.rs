@@ -207,6 +207,7 @@ fn evaluated(trial: &Trial, value: f64, epochs: usize, number: usize) -> Outcome
             cloud: Vec::new(),
             curve: curve.unwrap_or_default(),
             clusterings: Vec::new(),
+            suggestions: Vec::new(),
             accuracy_curve: None,
             cost: Cost { train_seconds: number as f64 * 0.1, peak_rss_bytes: 1 << 20, ..Cost::default() },
         },

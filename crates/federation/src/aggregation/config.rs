@@ -61,8 +61,9 @@ config! {
         /// With robust_aggregation = trimmed-mean: the fraction left out at either end; with krum and multi-krum: the
         /// fraction of devices that may be malicious
         robust_fraction: f64 = 0.1, in 0.0..=0.49 => [was("guard_share")];
-        /// How much each update counts: all equally, by samples trained on, each row by the length of its change (active,
-        /// as FedFast), or by criteria: in order of priority, or by their mean, weighted mean or ordered weighted average
+        /// How much each update counts: all equally, by samples trained on, each row by the length of its change
+        /// (active, as FedFast), or by criteria: in order of priority, or by their mean, weighted mean or ordered
+        /// weighted average
         weighting: WeightingKind = WeightingKind::Equal => [was("weighing")];
         /// With weighting by criteria: their names with commas between, the most important first; size, diversity,
         /// closeness, recency, loss, auc

@@ -13,8 +13,8 @@
 //! All but the last are sums of products that need no S_j to be taken: a device's update is added to one sum for each
 //! of m products of its own criteria, and the S_j come in at the end. So memory does not grow with the cohort.
 //!
-//! FedFast's active aggregation (K. Muhammad and others: FedFast, KDD 2020) weighs each row by the length of its change,
-//! so that devices for which an item matters move it most.
+//! FedFast's active aggregation (K. Muhammad and others: FedFast, KDD 2020) weighs each row by the length of its
+//! change, so that devices for which an item matters move it most.
 //!
 //! If f comes to 0 for everybody, all count alike. Whoever does not report all that is asked for counts as the mean of
 //! those who do: keeping figures to oneself neither costs influence nor brings any.

@@ -4,8 +4,8 @@
 //! latent factors, and the models that consist of them), `epochs` (the loop over epochs), `epoch_order` (the order of
 //! interactions in an epoch), `negative_sampler` (items that a user does not have), `neighbours` (the most similar rows
 //! of a sparse matrix), `least_squares` and `matrix_inverse` (small and large linear systems), `tf_idf` (weights of
-//! features), `layout_tensors` (storing neural networks), `micro_batches` (parallel parts of their batches). `sequential`
-//! has the models that go by the order of items.
+//! features), `layout_tensors` (storing neural networks), `micro_batches` (parallel parts of their batches).
+//! `sequential` has the models that go by the order of items.
 
 mod bpr_mf;
 mod ease;

@@ -71,7 +71,7 @@ impl Clustered {
     }
 
     /// Takes up a finished clustering: embedding, centroids and the cluster of each device.
-    fn install(&mut self, found: FoundClusters, shared: &mut Parameters) {
+    fn install(&mut self, found: &FoundClusters, shared: &mut Parameters) {
         let clusters = self.spec.clusters;
         let Some(table) = clusters.sampler_table() else { return };
         let (dim, count) = (clusters.dim, found.centroids.len().min(clusters.count));
@@ -135,7 +135,7 @@ impl Clustered {
         match self.job.take() {
             Some(job) if self.waits || job.is_finished() => {
                 if let Some(found) = job.join() {
-                    self.install(found, shared);
+                    self.install(&found, shared);
                 }
             }
             Some(job) => {

@@ -52,9 +52,9 @@ config! {
     /// Settings of clusters.
     #[derive(PartialEq)]
     pub struct ClusterConfig {
-        /// How a device finds its cluster: nearest in an embedding that the server learns from uploads (sampler, as ReFRS)
-        /// or in a random projection (works under seals), least loss (loss, as IFCA); single: one for all; none: devices
-        /// train alone
+        /// How a device finds its cluster: nearest in an embedding that the server learns from uploads (sampler, as
+        /// ReFRS) or in a random projection (works under seals), least loss (loss, as IFCA); single: one for all;
+        /// none: devices train alone
         pub assignment: Assignment = Assignment::Sampler => [device];
         /// Number of clusters; with assignment = sampler the most there can be
         pub clusters: usize = 10, in 1..=100 => [device];
