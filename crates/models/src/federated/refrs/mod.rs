@@ -10,10 +10,9 @@
 //! embeddings, predicts the embedding of what comes next; an item c that could come next is embedded with the current
 //! window and scores h . z_c.
 //!
-//! In a round a device finds its cluster of similar devices by itself ([`clustering`](super::clustering)), starts from
-//! the cluster's encoder, trains embedding model and recommender, one after the other, and proposes the change of the
-//! encoder. With `assignment = single` there is one encoder for all (the paper's FRS-2); with `none` devices train
-//! alone (FRS-1).
+//! In a round a device finds its cluster of similar devices by itself ([`clustering`]), starts from the cluster's
+//! encoder, trains embedding model and recommender, one after the other, and proposes the change of the encoder. With
+//! `assignment = single` there is one encoder for all (the paper's FRS-2); with `none` devices train alone (FRS-1).
 //!
 //! **What leaves the device**: the change of the encoder, in the row of the device's cluster: about 2,600 values that
 //! belong to no item. Decoder, codebook, attention, recommender, embeddings and the history stay. Interactions with
