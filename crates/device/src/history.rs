@@ -6,7 +6,7 @@ use sottovoce_client::Figures;
 use sottovoce_client::bytes::{Read, Reader, Writer};
 use sottovoce_core::Names;
 use sottovoce_models::criteria;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use thiserror::Error;
 
 /// A line of a history that cannot be read.
@@ -28,7 +28,7 @@ pub struct ImportError {
 pub struct ImportSummary {
     /// New interactions.
     pub added: usize,
-    /// Interactions that the history has already: the same item at the same time.
+    /// Interactions that the history has already: the same item at the same time, or at an unknown one.
     pub repeated: usize,
     /// Of the new ones, those with items that the catalog does not know. They count as soon as it does.
     pub unknown: usize,
@@ -36,7 +36,7 @@ pub struct ImportSummary {
     pub adapted: bool,
 }
 
-/// One person's interactions in order of import. An item may come several times, at different times.
+/// One person's interactions in order of import. An item may come several times, at different known times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     ids: Names,
@@ -127,15 +127,19 @@ impl History {
         self.ids.iter().zip(&self.times).map(|(id, &time)| (id, (time != NO_TIME).then_some(time)))
     }
 
-    /// Adds interactions that are new: with another item, or at another time. Returns how many were new and how many
-    /// were not.
+    /// Adds interactions that are new: with another item, or with the same at another time. Where a time is missing,
+    /// the same item is the same interaction. Returns how many were new and how many were not.
     pub fn extend<'a>(&mut self, interactions: impl IntoIterator<Item = (&'a str, Option<i64>)>) -> (usize, usize) {
-        let mut known: HashSet<(String, i64)> =
-            self.ids.iter().zip(&self.times).map(|(id, &time)| (id.to_owned(), time)).collect();
+        let mut known: HashMap<String, Vec<i64>> = HashMap::new();
+        for (id, &time) in self.ids.iter().zip(&self.times) {
+            known.entry(id.to_owned()).or_default().push(time);
+        }
         let (mut added, mut repeated) = (0, 0);
         for (id, time) in interactions {
-            let time = time.unwrap_or(NO_TIME);
-            if known.insert((id.to_owned(), time)) {
+            let (time, times) = (time.unwrap_or(NO_TIME), known.entry(id.to_owned()).or_default());
+            let is_same = |&known: &i64| known == time || known == NO_TIME || time == NO_TIME;
+            if !times.iter().any(is_same) {
+                times.push(time);
                 self.ids.push(id);
                 self.times.push(time);
                 added += 1;
