@@ -115,9 +115,9 @@ pub trait ClientModel: Send + Sync + 'static {
         Ok(TrainStats::default())
     }
 
-    /// Adapts the private model to a history that has grown since the last round; returns whether it did. Nothing leaves:
-    /// a model may change here only what no later update depends on. By default the private model waits for the next
-    /// round.
+    /// Adapts the private model to a history that has grown since the last round; returns whether it did. Nothing
+    /// leaves: a model may change here only what no later update depends on. By default the private model waits for the
+    /// next round.
     fn adapt(&self, private: &mut [f32], history: History<'_>, items: usize, rng: &mut Rng) -> bool {
         let _ = (private, history, items, rng);
         false

@@ -7,7 +7,7 @@
 
 use super::network::{Network, Shape};
 use sottovoce_neural::products::{Matrix, MatrixMut, add_product};
-use sottovoce_neural::{Activation, Arithmetic, NeuralError, Real, Space};
+use sottovoce_neural::{Activation, Arithmetic, Linear, NeuralError, Real, Space};
 
 /// Candidates that are embedded at a time.
 pub(super) const CHUNK: usize = 64;
@@ -18,7 +18,7 @@ const SEEN: usize = 8;
 impl Network {
     /// Values of a context: the sums at the last position of the three convolutions, without a candidate.
     pub(super) fn context_values(&self) -> usize {
-        self.convolutions.iter().map(|layer| layer.outputs()).sum()
+        self.convolutions.iter().map(Linear::outputs).sum()
     }
 
     /// Writes the contexts of some windows, whose last items are taken as absent.
