@@ -69,8 +69,6 @@ fn of_a_hidden_interest_neither_row_nor_page_is_shown() {
 fn too_few_people_are_an_error_that_says_so() {
     let error = log(&["a\t1700000000\tx\t1", "b\t1700000000\tx\t2"]).unwrap_err().to_string();
     assert_eq!(error, "log: nobody of 2 people has two interests or more, one of which could be hidden");
-    let error = log(&["a\t1700000000\tx\t1|2", "b\t1700000000\ty\t1|2"]).unwrap_err().to_string();
-    assert!(error.starts_with("log: no test part is left of 2 people"), "{error}");
     let source = ClickSource::find(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), None).unwrap();
     let error = People::read(&source, "log", None, 1).unwrap_err().to_string();
     assert_eq!(error, "log: a click log needs the taxonomy of its categories: name it by --taxonomy");

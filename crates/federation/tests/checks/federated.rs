@@ -6,7 +6,7 @@ use crate::common::{Given, catalog, people, per_round, tensor_bits, word};
 use sottovoce_client::{Buffers, Device, NoFigures, Round, SimulatedRandomness, Training, streams};
 use sottovoce_core::{Catalog, Histories, History};
 use sottovoce_federation::{Delivery, Population, Schedule, Simulation, registry};
-use sottovoce_models::federated::{DynClient, DynModel, Entry, RowMeaning};
+use sottovoce_models::federated::{DynClient, DynModel, Entry, RowMeaning, find};
 use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{Fit, Quiet, Recommender};
 use sottovoce_protocol::{Keyed, Ledger, Parameters, Policy, RoundTerms, TermsDraft, Update};
@@ -237,9 +237,18 @@ fn equality_local_noise() {
 
 #[test]
 fn equality_dp_sgd() {
-    let noise = [COHORT, ("noise", word("sgd")), ("clip", Value::Real(0.5))];
+    // A network of many parameters diverges under much noise.
+    let noise = [COHORT, ("noise", word("sgd")), ("clip", Value::Real(0.01))];
     let owners = [("pi", Value::Real(0.5)), ("disclosure", word("fixed"))];
     every_dp_sgd_model(|entry| assert_equality(entry, &noise, &owners, Policy::new(0.5).unwrap()));
+}
+
+/// The server looks at single updates to find the clusters.
+#[test]
+fn equality_clustered_by_sampler() {
+    let refrs = find("refrs").unwrap();
+    let sampler = [("assignment", word("sampler")), ("sampler_epochs", Value::Integer(2))];
+    assert_equality(&refrs, &sampler, &[], Policy::new(1.0).unwrap());
 }
 
 #[test]

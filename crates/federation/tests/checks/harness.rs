@@ -39,7 +39,7 @@ pub(crate) fn every_federated_model(check: impl Fn(&Entry)) {
 pub(crate) fn every_dp_sgd_model(check: impl Fn(&Entry)) {
     let supports = |entry: &Entry| {
         let model = registry::find(entry.info.name).unwrap();
-        entry.configure(&model.settings([]).unwrap()).client(None).supports_dp_sgd()
+        entry.configure(&small_settings(model, &[])).client(None).supports_dp_sgd()
     };
     check_each(federated::all().into_iter().filter(supports), |entry| entry.info.name, check);
 }
@@ -84,6 +84,7 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
             ("recommender_learning_rate", "0.1"),
             ("decoder_units", "8"),
             ("codes", "8"),
+            ("assignment", "projection"),
             ("clusters", "2"),
             ("item_weight", "0.05"),
         ],

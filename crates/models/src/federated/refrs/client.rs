@@ -130,9 +130,10 @@ impl ClientModel for Client {
         Ok(TrainStats { samples: (sequence.len() * self.config.local_epochs) as u64, loss })
     }
 
-    /// Not where devices choose their cluster by the loss on their history, which is not noisy, or send nothing.
+    /// Not where devices choose their cluster by the loss on their history, which is not noisy, where the server looks
+    /// at single updates, or where nothing is sent.
     fn supports_dp_sgd(&self) -> bool {
-        !matches!(self.clusters.assignment, Assignment::Loss | Assignment::Alone)
+        matches!(self.clusters.assignment, Assignment::Projection | Assignment::Single)
     }
 
     fn train_dp_sgd(
