@@ -59,7 +59,7 @@ fn combined(findings: &Findings) -> f64 {
 
 /// One triple per user and round, single uploads seen.
 fn one_triple(pi: f64, negatives: &str, epochs: i64) -> Findings {
-    disclosing("each-round", pi, negatives, epochs)
+    disclosing("per-round", pi, negatives, epochs)
 }
 
 /// The same, with this mode of disclosure.
@@ -67,7 +67,7 @@ fn disclosing(mode: &str, pi: f64, negatives: &str, epochs: i64) -> Findings {
     let settings = [
         ("configuration", word("pfpl")),
         ("pi", Value::Real(pi)),
-        ("pi_draw", word(mode)),
+        ("disclosure", word(mode)),
         ("negatives", word(negatives)),
         ("epochs", Value::Integer(epochs)),
     ];
@@ -87,17 +87,15 @@ fn single_uploads_of_one_triple_reveal_histories() {
 
 #[test]
 fn auc_grows_with_pi() {
-    for negatives in ["papers", "decoys"] {
-        let found: Vec<f64> = [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&one_triple(pi, negatives, 8))).to_vec();
-        assert!(found.is_sorted_by(|less, more| less < more), "{negatives}: {found:?}");
+    for (mode, negatives) in [("per-round", "papers"), ("fixed", "decoys")] {
+        let found: Vec<f64> = [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&disclosing(mode, pi, negatives, 8))).to_vec();
+        assert!(found.is_sorted_by(|less, more| less < more), "{mode}: {found:?}");
     }
-    let found: Vec<f64> = [0.0, 0.1, 0.4, 1.0].map(|pi| combined(&disclosing("kept", pi, "decoys", 8))).to_vec();
-    assert!(found.is_sorted_by(|less, more| less < more), "{found:?}");
 }
 
 #[test]
 fn nothing_is_revealed_without_uploads() {
-    let findings = disclosing("kept", 0.0, "decoys", 3);
+    let findings = disclosing("fixed", 0.0, "decoys", 3);
     assert_eq!(findings.uploads, 0);
     let all = findings.combined().unwrap();
     assert!(findings.of("signs").unwrap().auc == 0.5 && all.auc == all.guess_auc, "{all:?}");
@@ -124,10 +122,10 @@ fn fails_if_only_unaudited_users_sent_updates() {
 
 #[test]
 fn fixed_disclosure_does_not_reveal_more_over_rounds() {
-    let over_rounds = |mode, epochs| disclosing(mode, 0.3, "decoys", epochs).of("signs").unwrap().auc;
-    let (few, many) = (over_rounds("each-round", 8), over_rounds("each-round", 40));
+    let over_rounds = |(mode, negatives), epochs| disclosing(mode, 0.3, negatives, epochs).of("signs").unwrap().auc;
+    let [few, many] = [8, 40].map(|epochs| over_rounds(("per-round", "papers"), epochs));
     assert!(many > 0.95 && many > few, "{few} {many}");
-    let (few, many) = (over_rounds("kept", 8), over_rounds("kept", 40));
+    let [few, many] = [8, 40].map(|epochs| over_rounds(("fixed", "decoys"), epochs));
     assert!(many < 0.85, "{few} {many}");
 }
 
@@ -181,7 +179,7 @@ fn reads_gradients_of_all_items_and_rows_of_features() {
 fn findings_do_not_depend_on_threads() {
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| serde_json::to_string(&one_triple(0.5, "decoys", 2)).unwrap())
+        pool.install(|| serde_json::to_string(&one_triple(0.5, "papers", 2)).unwrap())
     };
     assert_eq!(on(1), on(4));
 }

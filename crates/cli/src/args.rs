@@ -22,7 +22,7 @@ pub(crate) use experiment::{Bench, Demo, Models, Run};
 #[cfg(feature = "serve")]
 pub(crate) use service::{Create, FederationArgs, ServerArgs};
 pub(crate) use service::{Federation, Fleet, Serve};
-pub(crate) use training::{Evaluate, ModelSettings, PeoplePart, Recommend, Train, Unlearn};
+pub(crate) use training::{ClickArgs, Evaluate, ModelSettings, PeoplePart, Recommend, Train, Unlearn};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -161,10 +161,21 @@ fn disclosure_mode() -> impl TypedValueParser<Value = DisclosureMode> {
     PossibleValuesParser::new(values).map(|name| DisclosureMode::named(&name).unwrap_or_default())
 }
 
+/// Other words for the length of lists.
+const TOP_K: [&str; 5] = ["top_k", "topk", "k", "cutoff", "cutoffs"];
+
 fn cutoff(text: &str) -> Result<usize, String> {
     match text.trim().parse() {
         Ok(k) if (1..=10_000).contains(&k) => Ok(k),
         _ => Err("a list length is a whole number from 1 to 10000".to_owned()),
+    }
+}
+
+/// A time that somebody waits.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.trim().parse() {
+        Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds above 0, and at most 1e9".to_owned()),
     }
 }
 
@@ -176,6 +187,45 @@ mod tests {
     #[test]
     fn command_line_is_well_formed() {
         Program::command().debug_assert();
+    }
+
+    /// The command lines of the examples in a help text, as words.
+    fn examples(help: &str) -> Vec<Vec<String>> {
+        let joined = help.replace(" \\\n      ", " ");
+        let commands = joined.lines().filter_map(|line| line.strip_prefix("  sottovoce "));
+        // Up to a remark, a pipe or a redirection.
+        let ends = ["   ", " > ", " | "];
+        commands
+            .map(|line| words(ends.iter().fold(line, |line, end| line.split(end).next().unwrap_or_default())))
+            .collect()
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        let parts = line.split('\'').enumerate();
+        let split = |(at, part): (usize, &str)| match at % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+            _ => vec![part.to_owned()],
+        };
+        parts.flat_map(split).collect()
+    }
+
+    /// Those that need no server are run by `tests/examples.rs`.
+    #[test]
+    fn every_example_in_every_help_text_is_a_valid_command_line() {
+        fn visit(command: &clap::Command, seen: &mut usize) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for example in examples(&help) {
+                let words = std::iter::once("sottovoce".to_owned()).chain(example.clone());
+                match Program::try_parse_from(words) {
+                    Ok(_) => *seen += 1,
+                    Err(error) => panic!("{}: {error}", example.join(" ")),
+                }
+            }
+            command.get_subcommands().for_each(|child| visit(child, seen));
+        }
+        let mut seen = 0;
+        visit(&Program::command(), &mut seen);
+        assert!(seen > 60, "{seen}");
     }
 
     #[test]

@@ -55,9 +55,52 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Where a command writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target<'a> {
+    /// A folder that [`write_whole`] fills.
+    Whole(&'a Path),
+    /// A folder into which files are written.
+    Into(&'a Path),
+    /// A file that [`write_file`] writes.
+    File(&'a Path),
+}
+
+/// Fails if a command cannot write there, before it has worked for hours. Nothing is created.
+pub(crate) fn check_writable(target: Target<'_>) -> Result<()> {
+    let (path, folder) = match target {
+        Target::Whole(path) => {
+            check_target(path)?;
+            (path, path.parent())
+        }
+        Target::Into(path) => (path, Some(path)),
+        Target::File(path) if path.is_dir() => {
+            return usage(format!("{} is a folder: give the name of a file in it", path.display()));
+        }
+        Target::File(path) => (path, path.parent()),
+    };
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Folders above that are missing are created; files need theirs.
+    let existing = folder.ancestors().find(|ancestor| ancestor.as_os_str().is_empty() || ancestor.exists());
+    let existing = existing.filter(|ancestor| !ancestor.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if matches!(target, Target::File(_)) && !folder.is_dir() {
+        return usage(format!("{} cannot be written: there is no folder {}", path.display(), folder.display()));
+    }
+    if !existing.is_dir() {
+        return usage(format!("{} cannot be written: {} is a file", path.display(), existing.display()));
+    }
+    match tempfile::tempfile_in(existing) {
+        Ok(_) => Ok(()),
+        Err(error) => usage(format!("{} cannot be written: {}: {error}", path.display(), existing.display())),
+    }
+}
+
 fn check_target(target: &Path) -> Result<()> {
     if !target.exists() {
         return Ok(());
+    }
+    if !target.is_dir() {
+        return usage(format!("{} is a file, not a folder: choose another --out", target.display()));
     }
     let mut entries = fs::read_dir(target).with_context(|| format!("reading {}", target.display()))?;
     let ours = OURS.iter().any(|name| target.join(name).exists());
@@ -90,5 +133,31 @@ mod tests {
         fs::write(foreign.join("thesis.tex"), "").unwrap();
         assert!(write_whole(&foreign, |_| Ok(())).is_err());
         assert!(foreign.join("thesis.tex").exists());
+    }
+
+    #[test]
+    fn finds_outputs_that_cannot_be_written_and_creates_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("file");
+        fs::write(&file, "").unwrap();
+        let (inside, below) = (temp.path().join("new"), file.join("model"));
+        for good in [Target::Whole(&inside), Target::Into(&inside.join("deeper")), Target::File(&inside)] {
+            check_writable(good).unwrap();
+        }
+        check_writable(Target::File(Path::new("here.tsv"))).unwrap();
+        let deep = inside.join("deeper.tsv");
+        let wrong = [
+            (Target::Whole(&file), "is a file, not a folder"),
+            (Target::Whole(&below), "is a file"),
+            (Target::Into(&below), "is a file"),
+            (Target::File(&below), "there is no folder"),
+            (Target::File(&deep), "there is no folder"),
+            (Target::File(temp.path()), "is a folder"),
+        ];
+        for (target, expected) in wrong {
+            let message = check_writable(target).unwrap_err().to_string();
+            assert!(message.contains(expected), "{target:?}: {message}");
+        }
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
     }
 }

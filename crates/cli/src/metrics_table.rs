@@ -31,9 +31,28 @@ pub(crate) fn by_cutoff(at: &BTreeMap<usize, Metrics>, candidates: &str) -> Stri
 fn shown(key: Metric, value: Option<f64>) -> String {
     match (key, value) {
         (_, None) => "-".to_owned(),
-        (Metric::ItemCoverage, Some(value)) => output::grouped(value as u128),
+        (Metric::ItemCoverage | Metric::UsersWithHit, Some(value)) => output::grouped(value as u128),
         (_, Some(value)) => format!("{value:.4}"),
     }
+}
+
+/// A row a category: the source bias of the training part, and the bias disparity at each cutoff.
+pub(crate) fn bias(source: &BTreeMap<String, Option<f64>>, at: &BTreeMap<usize, Metrics>) -> String {
+    let wide = source.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(22);
+    let mut text = format!("\n{:wide$} {:>9}", "category", "B_T");
+    for cutoff in at.keys() {
+        let _ = write!(text, " {:>9}", format!("BD@{cutoff}"));
+    }
+    text.push('\n');
+    let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+    for (category, bias) in source {
+        let _ = write!(text, "{category:wide$} {:>9}", cell(*bias));
+        for metrics in at.values() {
+            let _ = write!(text, " {:>9}", cell(metrics.bias_disparity.get(category).copied().flatten()));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// A line a user with test items, a column a metric and cutoff; tab-separated.

@@ -111,9 +111,15 @@ fn the_demo_writes_a_report() {
     let folder = temp.path().join("demo");
     let text = printed(&["demo", "--users", "60", "--no-open", "--out", folder.to_str().unwrap()]);
     assert!(text.contains("report.html") && text.contains("EASE"), "{text}");
-    assert!(text.contains("With every history left on its device, FPL, π"), "{text}");
+    let lead =
+        "With every history left on its device and updates sealed, so that the server sees sums only, FPL, sealed, π";
+    assert!(text.contains(lead), "{text}");
+    assert!(text.contains("With open updates, FPL, open, π 1"), "{text}");
     assert!(text.contains("the whole history") && text.contains("nothing"), "{text}");
-    assert!(text.contains("updates computed from 100 % of the history"), "{text}");
+    assert!(text.contains("updates from 100 % of the history"), "{text}");
+    let table = text.find("What leaves a device").unwrap();
+    let at = |words: &str| table + text[table..].find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+    assert!(at("FPL, sealed, π 1") < at("FPL, open, π 0") && at("FPL, open, π 1") < at("MostPop"), "{text}");
     for name in ["report.html", "report.json", "results.json"] {
         assert!(fs::metadata(folder.join(name)).unwrap().len() > 1000, "{name}");
     }

@@ -1,6 +1,6 @@
 //! Criteria that a round may ask for and the owner may report.
 
-pub use sottovoce_models::criteria::{AUC, CLOSENESS, DIVERSITY, LOSS, RECENCY, SIZE};
+pub use sottovoce_models::criteria::{AUC, CLOSENESS, DIVERSITY, KERNEL_CLOSENESS, LOSS, RECENCY, SIZE};
 
 use crate::Round;
 use crate::round::{Buffers, Device};
@@ -63,6 +63,7 @@ impl Round<'_> {
             let value = match request.name.as_str() {
                 SIZE => Some(items.len() as f64),
                 CLOSENESS => Some(criteria::closeness(buffers.trained.update())),
+                KERNEL_CLOSENESS => Some(criteria::kernel_closeness(buffers.trained.update())),
                 LOSS => Some(stats.loss / stats.samples as f64),
                 AUC => auc,
                 name => device.figures.value(name, items),

@@ -23,7 +23,8 @@
 //! let settings = [
 //!     ("factors", "4"), ("triples", "10"), ("learning_rate", "0.05"), ("user_regularisation", "0.05"),
 //!     ("positive_regularisation", "0.05"), ("negative_regularisation", "0.005"), ("init_deviation", "0.1"),
-//!     ("negatives", "decoys"),
+//!     ("negatives", "decoys"), ("regularise_biases", "false"), ("scale_regularisation", "false"),
+//!     ("mean_history", "10"), ("steps", "together"),
 //! ];
 //! let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
 //! let spec = ModelSpec { name: "fpl".to_owned(), settings };
@@ -69,5 +70,5 @@ pub use criteria::{Figures, NoFigures};
 pub use error::{ClientError, Declined};
 pub use loaded::{DeviceRound, LoadedModel, Outcome, Upload};
 pub use randomness::{InRound, Randomness, Secret, Seeds, SimulatedRandomness};
-pub use round::{Buffers, Device, Round, Session, Training};
+pub use round::{Buffers, Device, Round, Session, Training, check_decoys};
 pub use sealing::{Sealing, SealingError};

@@ -3,9 +3,9 @@
 use crate::round::{Buffers, Device, Round, Training};
 use crate::{ClientError, Declined, Figures, Randomness, Sealing, SealingError};
 use sottovoce_core::{Facts, History, Rng};
-use sottovoce_models::Reason;
 use sottovoce_models::federated::{DynClient, DynModel, Prepared, find};
 use sottovoce_models::settings::TermsError;
+use sottovoce_models::{Reason, ReasonKind};
 use sottovoce_privacy::secagg::Identity;
 use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{
@@ -159,20 +159,27 @@ impl LoadedModel {
         if private.iter().all(|value| value.is_finite()) { Ok(adapted) } else { Err(ClientError::Adapted) }
     }
 
-    /// Explains an item's score, for models that can.
+    /// What the reasons of [`explain`](Self::explain) are.
+    pub fn reason_kind(&self) -> ReasonKind {
+        self.client.reason_kind()
+    }
+
+    /// What speaks for each of some items, for models that can tell.
     ///
     /// # Errors
-    /// As [`score`](Self::score), or if the item is not in the catalog.
+    /// As [`score`](Self::score), or if an item is not in the catalog.
     pub fn explain(
         &self,
         shared: &Parameters,
         private: &[f32],
         history: History<'_>,
-        item: u32,
-    ) -> Result<Vec<Reason>, ClientError> {
-        let items = self.check(shared, private.len(), &history)?;
-        check_history(&[item], items)?;
-        Ok(self.client.explain(shared, private, history, item))
+        items: &[u32],
+    ) -> Result<Vec<Vec<Reason>>, ClientError> {
+        let catalog = self.check(shared, private.len(), &history)?;
+        if items.iter().any(|&item| item as usize >= catalog) {
+            return Err(ClientError::History { items: catalog });
+        }
+        Ok(self.client.explain(shared, private, history, items))
     }
 
     /// Trains, discloses and protects an update. The same input gives the same bytes. `private` are the private models

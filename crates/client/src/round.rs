@@ -7,7 +7,7 @@ use sottovoce_models::federated::{DynClient, Prepared, Scratch};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{
-    Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, Parameters, Policy, RoundTerms, Trained,
+    Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, ModelSpec, Parameters, Policy, RoundTerms, Trained,
 };
 
 /// What all clients of a round have in common. The simulator makes it once for all of them.
@@ -134,6 +134,7 @@ impl<'a> Round<'a> {
     ) -> Result<Training, Declined> {
         let policy = device.policy;
         policy.check_terms(self.terms).map_err(Declined::Policy)?;
+        check_decoys(policy, &self.terms.model)?;
         let mut rng = randomness.round();
         let fixed = match policy.disclosure {
             DisclosureMode::Fixed if policy.pi() < 1.0 => randomness.fixed_disclosure(),
@@ -272,6 +273,26 @@ impl<'a> Round<'a> {
         if let Some(privacy) = self.privacy {
             privacy.quantize(disclosed.update(), &mut randomness.upload_noise(), &mut buffers.quantized);
         }
+    }
+}
+
+/// That an owner's policy goes with a model's negatives.
+///
+/// Decoys hide which rows are of the owner's items: for items that are withheld they send what would leave of anybody.
+/// Where the disclosed items are drawn anew in each round, the same item leaves now as itself and now as a decoy, and
+/// rounds compared give it away; and the shared model is told the opposite of what the private one says.
+///
+/// # Errors
+/// If the model sends decoys, and the policy draws anew in each round what it discloses.
+pub fn check_decoys(policy: &Policy, model: &ModelSpec) -> Result<(), Declined> {
+    let decoys = model.settings.get("negatives").is_some_and(|negatives| negatives == "decoys");
+    let drawn_anew = policy.disclosure == DisclosureMode::PerRound && policy.pi() > 0.0 && policy.pi() < 1.0;
+    match decoys && drawn_anew {
+        true => Err(Declined::terms(
+            "negatives = decoys hide nothing with disclosure = per-round, because rounds compared give the owner's \
+             items away: take disclosure = fixed, or negatives = papers for the papers' way, which does not hide them",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -1,7 +1,10 @@
 //! Which column holds what: as the user states, or by the names in a header.
 
 use crate::error::{DataError, Result};
+use crate::load_report::ColumnReport;
 use crate::text::plain;
+use serde::{Serialize, Serializer};
+use std::fmt;
 use std::str::FromStr;
 
 /// One column, by index or by name.
@@ -11,9 +14,15 @@ pub enum Column {
     At(usize),
     /// The column of this name in the header.
     Named(String),
+    /// No column: the lines are in the order of time. Only for times, and written [`LINE_ORDER`].
+    LineOrder,
 }
 
-/// The columns to be read. As text: `user=0,item=2,time=3` or `user=uid,item=song,rating=plays`.
+/// What stands for the column of times if the lines are in the order of time.
+pub const LINE_ORDER: &str = "line-order";
+
+/// The columns to be read. As text: `user=0,item=2,time=3`, `user=uid,item=song,rating=plays` or
+/// `user=0,item=1,time=line-order`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns<C = Column> {
     /// Who.
@@ -26,11 +35,44 @@ pub struct Columns<C = Column> {
     pub time: Option<C>,
 }
 
+impl<C> Columns<C> {
+    /// What holds what: the role's name and the column.
+    pub(crate) fn roles(&self) -> impl Iterator<Item = (&'static str, &C)> {
+        let all = [("user", Some(&self.user)), ("item", Some(&self.item))];
+        let more = [("rating", self.rating.as_ref()), ("timestamp", self.time.as_ref())];
+        all.into_iter().chain(more).filter_map(|(role, column)| Some((role, column?)))
+    }
+}
+
+impl fmt::Display for Columns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (role, column)) in self.roles().enumerate() {
+            let (comma, role) = (if at == 0 { "" } else { "," }, if role == "timestamp" { "time" } else { role });
+            match column {
+                Column::At(index) => write!(f, "{comma}{role}={index}")?,
+                Column::Named(name) => write!(f, "{comma}{role}={name}")?,
+                Column::LineOrder => write!(f, "{comma}{role}={LINE_ORDER}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Columns {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl Columns {
+    /// Whether the lines are said to be in the order of time.
+    pub(crate) fn in_order(&self) -> bool {
+        self.time == Some(Column::LineOrder)
+    }
+
     /// Whether any column is given by name, so that there must be a header.
     pub(crate) fn by_name(&self) -> bool {
-        let all = [Some(&self.user), Some(&self.item), self.rating.as_ref(), self.time.as_ref()];
-        all.into_iter().flatten().any(|column| matches!(column, Column::Named(_)))
+        self.roles().any(|(_, column)| matches!(column, Column::Named(_)))
     }
 }
 
@@ -42,8 +84,8 @@ impl FromStr for Columns {
             DataError::Specification(
                 "columns",
                 text.to_owned(),
-                "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN], a column being a place from 0 or a \
-                       name"
+                "user=COLUMN,item=COLUMN[,rating=COLUMN][,time=COLUMN]; a column is a number from 0 or a name, and \
+                 time=line-order says that the lines are in the order of time"
                     .to_owned(),
             )
         };
@@ -58,7 +100,12 @@ impl FromStr for Columns {
                 _ => return Err(wrong()),
             };
             let value = value.trim();
-            let column = value.parse().map_or_else(|_| Column::Named(value.to_owned()), Column::At);
+            let is_time = matches!(key.trim(), "time" | "timestamp");
+            let column = match value.parse() {
+                Ok(index) => Column::At(index),
+                Err(_) if is_time && value == LINE_ORDER => Column::LineOrder,
+                Err(_) => Column::Named(value.to_owned()),
+            };
             if value.is_empty() || slot.replace(column).is_some() {
                 return Err(wrong());
             }
@@ -95,7 +142,7 @@ const NAMES: [(ColumnRole, &[&str]); 6] = [
     ]),
     (ColumnRole::Rating, &[
         "rating", "ratings", "ratingvalue", "overall", "stars", "score", "weight", "plays", "playcount",
-        "listens", "listeningcount", "count", "preference", "rate", "value",
+        "listens", "listeningcount", "count", "preference", "rate", "value", "bookrating",
     ]),
     (ColumnRole::Time, &[
         "timestamp", "time", "ts", "unixreviewtime", "unixtime", "utctime", "datetime", "date", "day",
@@ -125,6 +172,29 @@ pub(crate) fn is_header(fields: &[String]) -> bool {
     ColumnIndices::of_header(fields).is_some()
 }
 
+/// Whether a first line names columns although it does not name both users and items: it has words above columns of
+/// numbers, or a name that no id has.
+pub(crate) fn looks_like_header(rows: &[Vec<String>]) -> bool {
+    let Some((first, others)) = rows.split_first() else { return false };
+    let word_above_numbers = |(column, name): (usize, &String)| {
+        let mut below = others.iter().filter_map(|row| row.get(column)).peekable();
+        below.peek().is_some() && is_word(name) && below.all(|value| value.trim().parse::<f64>().is_ok())
+    };
+    first.iter().enumerate().any(word_above_numbers) || first.iter().any(|name| is_column_name(name))
+}
+
+/// Whether a text begins with a letter: the name of a column, and no number.
+fn is_word(text: &str) -> bool {
+    text.trim().chars().next().is_some_and(char::is_alphabetic)
+}
+
+/// Whether a text can only be the name of a column: one of users, or one that says that it is an id.
+fn is_column_name(text: &str) -> bool {
+    let name = column_name(text);
+    let of = |role| NAMES.iter().any(|(of, names)| *of == role && names.contains(&name.as_str()));
+    of(ColumnRole::User) || of(ColumnRole::Item) && name.len() > 2 && name.ends_with("id")
+}
+
 /// The indices of the columns of interactions.
 pub(crate) type ColumnIndices = Columns<usize>;
 
@@ -132,12 +202,55 @@ impl ColumnIndices {
     /// The columns that were asked for, in rows of `width` fields; the header may be empty.
     pub(crate) fn asked(columns: &Columns, header: &[String], width: usize, file: &str) -> Result<Self> {
         let at = |column: &Column| index_of(column, header, width, file);
-        Ok(Self {
+        let found = Self {
             user: at(&columns.user)?,
             item: at(&columns.item)?,
             rating: columns.rating.as_ref().map(at).transpose()?,
-            time: columns.time.as_ref().map(at).transpose()?,
-        })
+            time: columns.time.as_ref().filter(|column| **column != Column::LineOrder).map(at).transpose()?,
+        };
+        found.check_apart(file)?;
+        Ok(found)
+    }
+
+    /// Checks that no column has two roles.
+    fn check_apart(&self, file: &str) -> Result<()> {
+        for (place, (role, column)) in self.roles().enumerate() {
+            if let Some((other, _)) = self.roles().take(place).find(|(_, other)| *other == column) {
+                let what = format!("column {column} is asked for as {other} and as {role}");
+                return Err(DataError::Columns(file.to_owned(), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a header has the names that were found in it once.
+    pub(crate) fn check_unique(&self, header: &[String], file: &str) -> Result<()> {
+        for (role, &index) in self.roles() {
+            let name = column_name(&header[index]);
+            let same: Vec<String> =
+                (0..header.len()).filter(|&at| column_name(&header[at]) == name).map(|at| at.to_string()).collect();
+            if same.len() > 1 {
+                let what = format!("columns {} are all called `{}` ({role})", same.join(" and "), header[index]);
+                return Err(DataError::Columns(file.to_owned(), what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns for a report; the header may be empty.
+    pub(crate) fn report(&self, header: &[String], width: usize) -> ColumnReport {
+        let name = |&index: &usize| match header.get(index).map(|name| name.trim()) {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => format!("column {index}"),
+        };
+        let used = |index: &usize| self.roles().any(|(_, column)| column == index);
+        ColumnReport {
+            user: name(&self.user),
+            item: name(&self.item),
+            rating: self.rating.as_ref().map(name),
+            timestamp: self.time.as_ref().map(name),
+            ignored: (0..width).filter(|index| !used(index)).map(|index| name(&index)).collect(),
+        }
     }
 
     /// The columns that a header names; `None` if it names no users or no items.
@@ -160,6 +273,7 @@ fn index_of(column: &Column, header: &[String], width: usize, file: &str) -> Res
             let found = exact.or_else(|| header.iter().position(|column| column_name(column) == plain(name)));
             (found, name.clone())
         }
+        Column::LineOrder => (None, LINE_ORDER.to_owned()),
     };
     found.ok_or_else(|| {
         DataError::NoColumn(
@@ -195,6 +309,25 @@ mod tests {
         assert!(columns.by_name());
         for wrong in ["", "user=1", "user=1,item=", "user=1,item=2,colour=3", "user=1,item=2,user=3"] {
             assert!(wrong.parse::<Columns>().is_err(), "{wrong}");
+        }
+        let in_order: Columns = "user=0,item=name,rating=2,time=line-order".parse().unwrap();
+        assert!(in_order.in_order() && !columns.in_order());
+        assert_eq!(in_order.to_string(), "user=0,item=name,rating=2,time=line-order");
+    }
+
+    #[test]
+    fn tells_unknown_headers_from_rows() {
+        let rows = |lines: &[&str]| lines.iter().map(|line| header(line)).collect::<Vec<_>>();
+        for header in [
+            &["who what stars", "a b 3", "c d 4"][..],
+            &["from to", "1 2", "3 4"],
+            &["user_id song", "a b", "c d"],
+            &["song_id listener", "a b", "c d"],
+        ] {
+            assert!(looks_like_header(&rows(header)), "{header:?}");
+        }
+        for bare in [&["anna book", "bruno page"][..], &["1 2 3", "4 5 6"], &["a x 3", "b y 4"], &["a b"], &["7 id"]] {
+            assert!(!looks_like_header(&rows(bare)), "{bare:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::error::{DataError, Result};
 use crate::fields::Delimiter;
 use crate::files::{Head, unpacked_name};
 use crate::format::Format;
-use crate::layout::{all, amazon_item_first, amazon_user_first};
+use crate::layout::{all, amazon_item_first, amazon_user_first, has_coordinates};
 use crate::number;
 use crate::preview::Preview;
 use crate::text::plain;
@@ -138,5 +138,8 @@ pub(crate) fn may_be_interactions(format: Format, preview: &Preview) -> bool {
 fn is_bare_table(rows: &[Vec<String>]) -> bool {
     let width = rows.first().map_or(0, Vec::len);
     let numeric = |column| all(rows, column, |text| number::time(text.as_bytes()).is_some());
-    (3..=4).contains(&width) && rows.iter().all(|row| row.len() == width) && (2..width).all(numeric)
+    (3..=4).contains(&width)
+        && rows.iter().all(|row| row.len() == width)
+        && (2..width).all(numeric)
+        && !has_coordinates(rows)
 }

@@ -55,6 +55,9 @@ pub enum DataError {
     /// A column that is asked for and not there. Fields: the file; the column that is missing; those that are there.
     #[error("{0}: no column {1}; the columns are: {2}")]
     NoColumn(String, String, String),
+    /// Columns that cannot be users and items, or that say two things. Fields: the file; what is wrong.
+    #[error("{0}: {1}")]
+    Columns(String, String),
     /// Files of one set that do not have the same columns. Fields: the file; what differs.
     #[error("{0}: {1}")]
     Mismatch(String, String),
@@ -80,7 +83,29 @@ pub enum DataError {
 /// What this crate returns.
 pub(crate) type Result<T, E = DataError> = std::result::Result<T, E>;
 
+/// What a user can do about an error; each program has its own words for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Ask for bad lines to be skipped and counted.
+    SkipBad,
+    /// Say which columns hold what.
+    Columns,
+    /// Name the format.
+    Format,
+}
+
 impl DataError {
+    /// What helps, where an option does.
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::BadLine(_) => Some(Remedy::SkipBad),
+            Self::NoColumn(..) | Self::Columns(..) => Some(Remedy::Columns),
+            Self::Unrecognised(..) => Some(Remedy::Format),
+            _ => None,
+        }
+    }
+
     pub(crate) fn io(path: impl fmt::Display, source: std::io::Error) -> Self {
         Self::Io(path.to_string(), source)
     }

@@ -87,8 +87,8 @@ pub(crate) fn pick_values<T: Copy>(column: &[T], rows: &[u32]) -> Vec<T> {
     if column.is_empty() { Vec::new() } else { rows.iter().map(|&row| column[row as usize]).collect() }
 }
 
-/// Old numbers that occur in `rows`, in canonical order, and the new number of each old one.
-fn survivors(names: &Names, column: &[u32], rows: &[u32]) -> (Vec<u32>, Vec<u32>) {
+/// Old numbers that occur in `rows`, in canonical order, and the new number of each old one; `u32::MAX` of the others.
+pub(crate) fn survivors(names: &Names, column: &[u32], rows: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut seen = vec![false; names.len()];
     for &row in rows {
         seen[column[row as usize] as usize] = true;
@@ -164,6 +164,13 @@ pub struct Dataset {
     pub interactions: Interactions,
     /// What was read, skipped and assumed.
     pub report: LoadReport,
+}
+
+impl Dataset {
+    /// Whether it is known what came first: by timestamps, or because the rows are in the order of time.
+    pub fn is_ordered(&self) -> bool {
+        !self.interactions.time.is_empty() || self.report.in_order
+    }
 }
 
 #[cfg(test)]

@@ -48,20 +48,20 @@ mod time_unit;
 pub mod town;
 mod write;
 
-pub use clean::{Cleaning, CleaningReport, clean};
-pub use columns::{Column, Columns};
+pub use clean::{Cleaning, CleaningReport, Repeats, UserSample, clean};
+pub use columns::{Column, Columns, LINE_ORDER};
 pub use date::{format_date, parse_time};
 pub use describe::{Description, HistoryLengths, Popularity, Ratings, describe, describe_interactions};
-pub use error::{BadLine, DataError};
+pub use error::{BadLine, DataError, Remedy};
 pub use fingerprint::fingerprint;
 pub use format::Format;
 pub use graph::{
-    AUXILIARY, FactsDescription, Frequent, GraphConfig, GraphReport, MOST_HOPS, describe_facts, graph_of_bytes,
-    read_graph,
+    AUXILIARY, FactsDescription, Frequent, GraphConfig, GraphReport, MOST_HOPS, WithoutFacts, describe_facts,
+    graph_of_bytes, read_graph,
 };
 pub use interactions::{Dataset, Interactions, canonical_order};
 pub use load::{DATA_DIR, LoadOptions, find_source, load, load_bytes, open, read_catalog};
-pub use load_report::{LoadReport, SkippedLines};
+pub use load_report::{ColumnReport, LoadReport, SkippedLines};
 pub use public_datasets::{PUBLIC_DATASETS, PublicDataset, public_dataset};
-pub use split::{DataSplit, Split, SplitConfig, split, split_with};
+pub use split::{CatalogRule, ColdItems, DataSplit, Split, SplitConfig, split, split_with};
 pub use write::{write_parquet, write_split, write_tsv};

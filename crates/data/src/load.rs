@@ -45,6 +45,12 @@ pub struct LoadOptions {
 /// If it does not exist, cannot be read, or has a bad line that is not to be skipped.
 pub fn load(source: &str, options: &LoadOptions) -> Result<Dataset> {
     if let Some(spec) = source.strip_prefix("synth:") {
+        if options.columns.is_some() || options.format.is_some() {
+            return Err(DataError::Mismatch(
+                source.to_owned(),
+                "synthetic data have neither columns nor a format".into(),
+            ));
+        }
         return town_source(spec);
     }
     let path = find_source(source, options.data_dir.as_deref())?;
@@ -173,6 +179,10 @@ fn load_files(
     for file in &choice.files {
         format = read_main(files, file, options, &mut builder)?;
     }
+    let repeated = builder.report.repeated_headers;
+    if repeated > 0 {
+        builder.report.remarks.push(format!("{repeated} lines that repeat the header skipped"));
+    }
     item_metadata::read(files, &choice.files[0], format, whole_folder, &mut builder)?;
     let (interactions, report) = builder.finish();
     Ok(Dataset { name: name.to_owned(), format, interactions, report })
@@ -192,17 +202,24 @@ fn read_main(files: &Files<'_>, name: &str, options: &LoadOptions, builder: &mut
         },
     };
     let before = builder.len();
+    let columns = options.columns.as_ref();
+    if columns.is_some() && matches!(format, Format::Sequences | Format::LibraryThing | Format::MsWeb) {
+        let what =
+            format!("the format {format} has no columns to choose: leave out --columns, or name another --format");
+        return Err(DataError::Mismatch(label, what));
+    }
+    builder.report.in_order |= columns.is_some_and(Columns::in_order);
     match format {
         Format::Sequences => readers::sequences::read(files.open(name)?, builder, &label)?,
-        Format::JsonLines => readers::json::read(files.open(name)?, builder, &label)?,
+        Format::JsonLines => readers::json::read(files.open(name)?, columns, builder, &label)?,
         Format::LibraryThing => readers::librarything::read(files.open(name)?, builder, &label)?,
         Format::MsWeb => readers::msweb::read(files.open(name)?, builder, &label)?,
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => return Err(DataError::without_parquet(&label)),
         #[cfg(feature = "parquet")]
-        Format::Parquet => readers::parquet::read(files, name, options.columns.as_ref(), builder)?,
+        Format::Parquet => readers::parquet::read(files, name, columns, builder)?,
         _ => {
-            let layout = Layout::of(format, &preview, options.columns.as_ref(), &label)?;
+            let layout = Layout::of(format, &preview, columns, &label)?;
             readers::delimited::read(files.open(name)?, &layout, builder, &label)?;
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::error::BadLine;
 use serde::Serialize;
+use std::fmt;
 
 /// What was read, skipped and assumed while loading.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -23,6 +24,57 @@ pub struct LoadReport {
     pub only_described: u64,
     /// Assumptions and conversions, as sentences: units of time, files joined.
     pub remarks: Vec<String>,
+    /// Which columns were read as what; `None` for invented data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<ColumnReport>,
+    /// Whether the rows are in the order of time without saying when they were: sequences, or lines that the user says
+    /// are in order.
+    pub in_order: bool,
+    /// Lines that repeat the header, as in files put one behind the other. They are skipped.
+    pub repeated_headers: u64,
+}
+
+/// Which columns (or fields) were read as what, by name, or by number from 0 where there are no names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ColumnReport {
+    /// Who.
+    pub user: String,
+    /// What.
+    pub item: String,
+    /// How much they liked it.
+    pub rating: Option<String>,
+    /// When.
+    pub timestamp: Option<String>,
+    /// Columns that are not read.
+    pub ignored: Vec<String>,
+}
+
+impl ColumnReport {
+    /// Of a format that has its own names or places for everything.
+    pub(crate) fn fixed(user: &str, item: &str, rating: Option<&str>, timestamp: Option<&str>) -> Self {
+        let [rating, timestamp] = [rating, timestamp].map(|name| name.map(str::to_owned));
+        Self { user: user.to_owned(), item: item.to_owned(), rating, timestamp, ignored: Vec::new() }
+    }
+}
+
+impl fmt::Display for ColumnReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 12;
+        write!(f, "user = {}, item = {}", self.user, self.item)?;
+        for (role, column) in [("rating", &self.rating), ("timestamp", &self.timestamp)] {
+            match column {
+                Some(column) => write!(f, ", {role} = {column}")?,
+                None => write!(f, ", no {role}")?,
+            }
+        }
+        if !self.ignored.is_empty() {
+            write!(f, "; ignored: {}", self.ignored[..self.ignored.len().min(SHOWN)].join(", "))?;
+        }
+        match self.ignored.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 /// How many bad lines are reported in full.

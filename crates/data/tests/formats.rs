@@ -209,3 +209,89 @@ fn a_named_format_is_believed() {
     let table_with_a_bad_line = "1 2 3\n".repeat(9) + "1 2 3 4 5\n";
     assert!(refusal("x.txt", &table_with_a_bad_line).contains("line 10, field row"));
 }
+
+fn with_columns(name: &str, content: &str, columns: &str) -> Result<Dataset, DataError> {
+    let options = LoadOptions { columns: Some(columns.parse().unwrap()), ..LoadOptions::default() };
+    load_bytes("case", &[(name, content.as_bytes())], &options)
+}
+
+fn users(set: &Dataset) -> Vec<&str> {
+    set.interactions.users.iter().collect()
+}
+
+#[test]
+fn header_lines_are_not_taken_for_data() {
+    for (name, content) in [
+        ("unknown.csv", "who,what\n1,2\n1,3\n4,2\n"),
+        ("half.csv", "user_id,song_name\nanna,x\nbruno,y\n"),
+        ("rated.tsv", "somebody\tthing\tpoints\nanna\tx\t3\nbruno\ty\t4\n"),
+    ] {
+        let message = refusal(name, content);
+        assert!(
+            message.contains("looks like a header")
+                && message.contains(content.lines().next().unwrap().split([',', '\t']).next().unwrap()),
+            "{message}"
+        );
+        let error = text(name, content).unwrap_err();
+        assert_eq!(error.remedy(), Some(sottovoce_data::Remedy::Columns));
+    }
+    // Columns by number: the header is a header all the same.
+    let set = with_columns("half.csv", "user_id,song_name\nanna,x\nbruno,y\n", "user=0,item=1").unwrap();
+    assert_eq!(users(&set), ["anna", "bruno"]);
+    assert_eq!(set.report.columns.unwrap().item, "song_name");
+    // Files put one behind the other.
+    let joined = "user,item\nanna,x\nuser,item\nbruno,y\n";
+    let set = text("joined.csv", joined).unwrap();
+    assert_eq!((users(&set), set.report.repeated_headers), (vec!["anna", "bruno"], 1));
+    assert_eq!(set.report.remarks, ["1 lines that repeat the header skipped"]);
+}
+
+#[test]
+fn columns_are_reported_and_must_differ() {
+    let set = text("more.csv", "userId,movieId,rating,mood,place\n1,2,3,good,Bari\n2,3,4,bad,Bari\n").unwrap();
+    let shown = set.report.columns.unwrap().to_string();
+    assert_eq!(shown, "user = userId, item = movieId, rating = rating, no timestamp; ignored: mood, place");
+    let set = text("bare.tsv", "7\t8\t100000001\n9\t8\t100000002\n").unwrap();
+    assert_eq!(
+        set.report.columns.unwrap().to_string(),
+        "user = column 0, item = column 1, no rating, timestamp = column 2"
+    );
+    let set = text("lines.json", "{\"user\": \"a\", \"asin\": \"b\", \"mood\": \"good\"}\n").unwrap();
+    assert_eq!(
+        set.report.columns.unwrap().to_string(),
+        "user = user, item = asin, no rating, no timestamp; ignored: mood"
+    );
+    let named = "{\"who\": \"a\", \"what\": \"b\", \"asin\": \"c\"}\n";
+    let set = with_columns("lines.json", named, "user=who,item=what").unwrap();
+    assert_eq!((users(&set), set.interactions.catalog.ids.get(0)), (vec!["a"], Some("b")));
+
+    assert!(refusal("twice.csv", "user,item,item\n1,2,3\n").contains("columns 1 and 2 are all called `item` (item)"));
+    assert!(refusal("same.csv", "1,1\n2,2\n3,3\n").contains("hold the same in every line"));
+    let error = with_columns("one.csv", "1,2\n3,4\n", "user=0,item=0").unwrap_err().to_string();
+    assert!(error.contains("column 0 is asked for as user and as item"), "{error}");
+    let error =
+        with_columns("sequences.txt", "1 5 7 8 9 3\n2 6 4 8\n3 1 2\n", "user=0,item=1").unwrap_err().to_string();
+    assert!(error.contains("no columns to choose"), "{error}");
+    assert!(
+        load("synth:town:users=60", &LoadOptions { columns: "user=0,item=1".parse().ok(), ..LoadOptions::default() })
+            .is_err()
+    );
+}
+
+#[test]
+fn coordinates_are_not_taken_for_ids_or_times() {
+    assert!(refusal("places.csv", "45.4642,9.1900\n41.9,12.48\n").contains("decimal numbers such as 45.4642"));
+    assert!(
+        refusal("poi.tsv", "17\t45.4642\t9.1900\n18\t41.9028\t12.48\n").contains("column 1 would be read as the item")
+    );
+    assert!(refusal("visits.tsv", "a\tx\t45.4642\t9.19\nb\ty\t41.9\t12.48\n").contains("look like coordinates"));
+    // Ids as some programs write whole numbers, and times with fractions of a second.
+    assert_eq!(users(&text("floats.csv", "1.0,5.0\n2.0,6.0\n").unwrap()), ["1.0", "2.0"]);
+    assert!(text("times.csv", "a,x,3,978300760.5\nb,y,4,978300761.5\n").is_ok());
+    let folder: [(&str, &[u8]); 2] = [
+        ("checkins.txt", b"1\t7\t1286000000\n2\t8\t1286000001\n"),
+        ("coordinates.txt", b"7\t45.4642\t9.19\n8\t41.9\t12.48\n"),
+    ];
+    let set = load_bytes("places", &folder, &LoadOptions::default()).unwrap();
+    assert_eq!((set.report.files, set.interactions.len()), (vec!["checkins.txt".to_owned()], 2));
+}

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use sottovoce_core::{Catalog, Histories, Names};
 use sottovoce_data::{
-    Cleaning, Format, Interactions, LoadOptions, Split, clean, describe_interactions, fingerprint, load, load_bytes,
-    split, write_parquet, write_split, write_tsv,
+    CatalogRule, Cleaning, Format, Interactions, LoadOptions, Repeats, Split, SplitConfig, UserSample, clean,
+    describe_interactions, fingerprint, load, load_bytes, split, split_with, write_parquet, write_split, write_tsv,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ proptest! {
     #[test]
     fn cleaning_agrees_with_its_definition(rows in rows(), k in 1usize..5, least in 1usize..7) {
         let all = interactions(&rows);
-        let keep = Cleaning { keep_repeats: true, ..Cleaning::default() };
+        let keep = Cleaning { repeats: Repeats::Keep, ..Cleaning::default() };
         let above: Vec<_> = plain(&all).into_iter().filter(|row| row.2 >= 3.0).collect();
         let (left, report) = clean(all.clone(), &Cleaning { threshold: Some(3.0), ..keep.clone() });
         prop_assert_eq!(plain(&left), above);
@@ -72,25 +72,49 @@ proptest! {
     }
 
     #[test]
-    fn cleaning_keeps_the_earliest_of_repeated_pairs(rows in rows()) {
+    fn cleaning_keeps_the_earliest_or_the_latest_of_repeated_pairs(rows in rows()) {
         let all = interactions(&rows);
-        let (once, report) = clean(all.clone(), &Cleaning::default());
-        let mut earliest: BTreeMap<(String, String), (i64, usize)> = BTreeMap::new();
-        for (place, row) in plain(&all).into_iter().enumerate() {
-            let best = earliest.entry((row.0, row.1)).or_insert((row.3, place));
-            *best = (*best).min((row.3, place));
-        }
-        let places: BTreeSet<usize> = earliest.values().map(|&(_, place)| place).collect();
         let before = plain(&all);
-        let expected: Vec<_> = places.iter().map(|&place| before[place].clone()).collect();
-        prop_assert_eq!(plain(&once), expected);
-        prop_assert_eq!(describe_interactions("x", Format::Delimited, &all).repeats, report.repeated);
+        for repeats in [Repeats::Earliest, Repeats::Latest] {
+            let (once, report) = clean(all.clone(), &Cleaning { repeats, ..Cleaning::default() });
+            let mut kept: BTreeMap<(String, String), (i64, usize)> = BTreeMap::new();
+            for (place, row) in before.iter().cloned().enumerate() {
+                let best = kept.entry((row.0, row.1)).or_insert((row.3, place));
+                let this = (row.3, place);
+                *best = if repeats == Repeats::Latest { (*best).max(this) } else { (*best).min(this) };
+            }
+            let places: BTreeSet<usize> = kept.values().map(|&(_, place)| place).collect();
+            let expected: Vec<_> = places.iter().map(|&place| before[place].clone()).collect();
+            prop_assert_eq!(plain(&once), expected);
+            prop_assert_eq!(describe_interactions("x", Format::Delimited, &all).repeats, report.repeated);
+        }
     }
 
     #[test]
-    fn temporal_split_partitions_in_time_order(rows in rows(), share in 0.05f64..0.95, seed in 0u64..5, kind in 0..3) {
+    fn samples_of_users_are_nested_and_keep_whole_histories(
+        rows in rows(), smaller in 0.01f64..1.0, more in 0.0f64..1.0, seed in 0u64..9,
+    ) {
         let all = interactions(&rows);
-        let how = [Split::Temporal(share), Split::Random(share), Split::Last][kind as usize];
+        let sample = |share| {
+            let user_sample = Some(UserSample { share, seed });
+            clean(all.clone(), &Cleaning { repeats: Repeats::Keep, user_sample, ..Cleaning::default() })
+        };
+        let (small, report) = sample(smaller);
+        let (large, _) = sample(smaller + (1.0 - smaller) * more);
+        let expected = ((smaller * all.users.len() as f64).round() as usize).max(1);
+        prop_assert_eq!((small.users.len(), report.sampled), (expected, Some((expected, all.users.len()))));
+        prop_assert_eq!(report.before - report.outside_sample, report.after);
+        let names = |some: &Interactions| -> BTreeSet<String> { some.users.iter().map(String::from).collect() };
+        prop_assert!(names(&small).is_subset(&names(&large)));
+        let kept: Vec<_> = plain(&all).into_iter().filter(|row| names(&small).contains(&row.0)).collect();
+        prop_assert_eq!(plain(&small), kept);
+        prop_assert_eq!(plain(&sample(1.0).0), plain(&all));
+    }
+
+    #[test]
+    fn temporal_split_partitions_in_time_order(rows in rows(), share in 0.05f64..0.95, seed in 0u64..5, kind in 0..4) {
+        let all = interactions(&rows);
+        let how = [Split::Temporal(share), Split::Random(share), Split::Last, Split::Newest(share)][kind as usize];
         let parts = split(&all, how, Some(how), seed);
         let held = parts.validation.as_ref().unwrap();
         let mut without = 0;
@@ -159,7 +183,7 @@ proptest! {
         if raw.rating.len() != raw.user.len() {
             raw.rating.clear();
         }
-        let (all, _) = clean(raw, &Cleaning { keep_repeats: true, ..Cleaning::default() });
+        let (all, _) = clean(raw, &Cleaning { repeats: Repeats::Keep, ..Cleaning::default() });
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("rows.{ending}"));
         if ending == "parquet" { write_parquet(&all, &path).unwrap() } else { write_tsv(&all, &path).unwrap() }
@@ -172,6 +196,23 @@ proptest! {
 
 fn pairs(part: &Histories, user: usize) -> Vec<(i64, u32)> {
     part.times_of(user).iter().copied().zip(part.of(user).iter().copied()).collect()
+}
+
+#[test]
+fn a_sample_of_users_is_drawn_after_cleaning_and_changes_with_the_seed() {
+    // 100 users with two items, and 100 with one, who are cleaned away first.
+    let rows: Vec<Row> =
+        (0..200).flat_map(|user| (0..1 + u32::from(user < 100)).map(move |item| (user, item, 5, 0))).collect();
+    let sample = |seed| {
+        let user_sample = Some(UserSample { share: 0.1, seed });
+        clean(interactions(&rows), &Cleaning { min_interactions: Some(2), user_sample, ..Cleaning::default() })
+    };
+    let (one, report) = sample(1);
+    assert_eq!((one.users.len(), one.len(), report.sampled), (10, 20, Some((10, 100))));
+    assert_eq!(report.messages()[1], "180 interactions left out: the random sample has 10 of 100 users");
+    assert_eq!(one, sample(1).0);
+    assert_ne!(one.users, sample(2).0.users);
+    assert_ne!(fingerprint(&one), fingerprint(&sample(2).0));
 }
 
 #[test]
@@ -205,8 +246,57 @@ fn equal_times_keep_their_input_order() {
 }
 
 #[test]
+fn the_newest_are_held_out_and_of_equal_times_the_first_in_the_file() {
+    // Newest first, stable: 9, 3, 5 (time 10, order of the file), 1, 7; a fifth of five is one.
+    let all = interactions(&[(1, 9, 5, 10), (1, 3, 5, 10), (1, 5, 5, 10), (1, 1, 5, 9), (1, 7, 5, 8)]);
+    let ids = |items: &[u32]| -> Vec<String> { all.catalog.ids.select(items).iter().map(String::from).collect() };
+    let parts = split(&all, Split::Newest(0.2), Some(Split::Newest(0.25)), 0);
+    assert_eq!((ids(parts.test.of(0)), ids(parts.validation.unwrap().of(0))), (vec!["9".into()], vec!["3".into()]));
+    assert_eq!(ids(parts.train.of(0)), ["7", "1", "5"], "oldest first");
+    let sizes = |n: usize, share: f64| {
+        let rows: Vec<Row> = (0..n as u32).map(|item| (0, item, 5, i64::from(item))).collect();
+        let parts = split(&interactions(&rows), Split::Newest(share), None, 0);
+        (parts.train.interactions(), parts.test.interactions(), parts.without_test)
+    };
+    // int(0.2 n) are held out, where `temporal:0.8` keeps floor(0.8 n) and holds out 5 of 21.
+    assert_eq!(
+        [sizes(4, 0.2), sizes(5, 0.2), sizes(21, 0.2), sizes(24, 0.2)],
+        [(4, 0, 1), (4, 1, 0), (17, 4, 0), (20, 4, 0)]
+    );
+    assert_eq!((sizes(100, 0.29), sizes(1, 0.9)), ((71, 29, 0), (1, 0, 1)));
+}
+
+#[test]
+fn the_catalog_of_the_training_part_leaves_out_items_that_nobody_has_in_training() {
+    // Item 30 is in u2's test part only, item 20 in u1's test part and in u2's training part.
+    let rows = [(1, 4, 5, 1), (1, 10, 5, 2), (1, 20, 5, 3), (2, 20, 4, 1), (2, 4, 4, 2), (2, 30, 4, 3), (3, 10, 3, 1)];
+    let all = interactions(&rows);
+    let how = SplitConfig { test: Split::Last, validation: None, relevant: None, catalog: CatalogRule::All, seed: 0 };
+    let whole = split_with(&all, how);
+    assert_eq!((whole.catalog.len(), whole.cold.items, whole.cold.test_items()), (4, 0, None));
+    let parts = split_with(&all, SplitConfig { catalog: CatalogRule::Training, ..how });
+    assert_eq!(parts.catalog.ids.iter().collect::<Vec<_>>(), ["4", "10", "20"]);
+    assert_eq!((parts.cold.items, parts.cold.test_items()), (1, Some(&[0, 1, 0][..])));
+    assert_eq!((parts.train.of(0), parts.test.of(0)), (&[0, 1][..], &[2][..]));
+    assert_eq!((parts.train.of(1), parts.test.of(1)), (&[2, 0][..], &[][..]));
+    assert_eq!((parts.test.ratings(), parts.train.times_of(1)), (&[5.0][..], &[1, 2][..]));
+    assert_eq!(
+        (parts.test.catalog_size(), parts.without_test),
+        (3, 1),
+        "u2 has a test item, though nobody can find it"
+    );
+    // Items of the validation part are items of the training part, relevant or not: one catalog for choosing settings
+    // and for the test.
+    let chosen = SplitConfig { validation: Some(Split::Last), catalog: CatalogRule::Training, ..how };
+    let strict = split_with(&all, SplitConfig { relevant: Some(5.0), ..chosen });
+    assert_eq!((&strict.catalog, strict.cold.items), (&parts.catalog, 1));
+    let chosen = split_with(&all, chosen);
+    assert_eq!((&chosen.catalog, &chosen.cold), (&parts.catalog, &parts.cold));
+}
+
+#[test]
 fn splits_are_written_as_they_are_read() {
-    for text in ["temporal:0.8", "random:0.65", "last"] {
+    for text in ["temporal:0.8", "random:0.65", "newest:0.2", "last"] {
         assert_eq!(text.parse::<Split>().unwrap().to_string(), text);
     }
     for wrong in ["temporal", "temporal:1", "temporal:0", "random:x", "first", "temporal:NaN"] {

@@ -44,6 +44,11 @@ pub enum DeviceError {
     /// There is no model to recommend with yet.
     #[error("there is no model yet: let the device take part in a round first")]
     NoModel,
+    /// Training on the server diverged.
+    #[error(
+        "version {0} of the shared model gives scores that are not finite: training diverged, and the device waits for a sound version"
+    )]
+    Diverged(u64),
     /// The stored model cannot be used.
     #[error(transparent)]
     Model(#[from] ClientError),

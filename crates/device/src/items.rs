@@ -40,6 +40,20 @@ pub enum CatalogError {
     Twice(String),
 }
 
+/// What a word of the owner's means in the catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// This item: the word is its id, or its title and no other item's.
+    Found(u32),
+    /// Several items have this title.
+    Ambiguous(Vec<u32>),
+    /// None; these have titles that contain it.
+    Unknown(Vec<u32>),
+}
+
+/// How many similar items [`Items::lookup`] names.
+const SIMILAR: usize = 5;
+
 const HEADER: [&str; 3] = ["item", "title", "categories"];
 
 /// The items that the federation knows, one for each row of the shared model's item tables.
@@ -227,6 +241,29 @@ impl Items {
         let index = self.by_id.binary_search_by(|&row| self.id(row as usize).cmp(id)).ok()?;
         Some(self.by_id[index])
     }
+
+    /// The item that an owner means by an id or a title. Titles are compared without regard to case.
+    pub fn lookup(&self, word: &str) -> Lookup {
+        if let Some(row) = self.find(word) {
+            return Lookup::Found(row);
+        }
+        let asked = word.trim().to_lowercase();
+        let titled = |test: &dyn Fn(&str) -> bool| -> Vec<u32> {
+            let rows = (0..self.len()).filter(|&row| self.title(row).is_some_and(|title| test(&title.to_lowercase())));
+            rows.map(|row| row as u32).collect()
+        };
+        let same = titled(&|title| title == asked);
+        match same[..] {
+            [only] => Lookup::Found(only),
+            [] if asked.is_empty() => Lookup::Unknown(Vec::new()),
+            [] => {
+                let mut similar = titled(&|title| title.contains(&asked));
+                similar.truncate(SIMILAR);
+                Lookup::Unknown(similar)
+            }
+            _ => Lookup::Ambiguous(same),
+        }
+    }
 }
 
 /// The first three columns of each line; facts are stored more compactly elsewhere.
@@ -300,6 +337,15 @@ mod tests {
         }
         let wrong = error("item\ttitle\tcategories\n7\n\nencoder\tnothing\n");
         assert!(wrong.starts_with("the catalog's encoder: not Base64"), "{wrong}");
+    }
+
+    #[test]
+    fn a_word_is_an_id_or_a_title() {
+        let text = "item\ttitle\tcategories\n7\tHeat\t\n9\tAlien (1979)\t\n4\tRan\t\n5\tran\t\nRan\tMatrix\t\n8\t\t\n";
+        let items = Items::parse(text.as_bytes().to_vec()).unwrap();
+        assert_eq!((items.lookup("9"), items.lookup(" heat ")), (Lookup::Found(1), Lookup::Found(0)));
+        assert_eq!((items.lookup("Ran"), items.lookup("RAN")), (Lookup::Found(4), Lookup::Ambiguous(vec![2, 3])));
+        assert_eq!((items.lookup("alien"), items.lookup("")), (Lookup::Unknown(vec![1]), Lookup::Unknown(vec![])));
     }
 
     #[test]

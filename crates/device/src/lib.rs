@@ -94,7 +94,7 @@ pub use files::{FileStore, Key};
 pub use history::{History, ImportError, ImportSummary, read_history};
 #[cfg(feature = "http")]
 pub use http::{HttpError, HttpOptions, HttpTransport};
-pub use items::{CatalogError, Items};
+pub use items::{CatalogError, Items, Lookup};
 pub use model_cache::{Digest, ModelCache, NoCache, SharedCache};
 pub use reading::{ClickImport, ReadPage, Reading};
 pub use schedule::{Always, Conditions, NextStep, StopReason, Timing, WaitReason};

@@ -35,6 +35,13 @@ pub(crate) fn f1(precision: f64, recall: f64) -> f64 {
     if sum == 0.0 { 0.0 } else { 2.0 * precision * recall / sum }
 }
 
+/// Precision of a recommender that may leave places empty, given the share of places that it filled: c@1 of Peñas and
+/// Rodrigo (2011), (n_R + n_U n_R / n) / n, over the n = k places of each user with test items. An empty place counts
+/// as if it were right as often as a place is on average; a wrong item counts as wrong.
+pub(crate) fn correctness(precision: f64, answered: f64) -> f64 {
+    precision * (2.0 - answered)
+}
+
 /// The discount of each rank, from 0, and the ideal gain of the first ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Discounts {
@@ -116,6 +123,13 @@ mod tests {
         for (found, expected) in scan.at(5).into_iter().zip(expected) {
             assert!((found - expected).abs() < 1e-15, "{found} {expected}");
         }
+    }
+
+    #[test]
+    fn an_empty_place_is_worth_an_average_place() {
+        // Two users with five places each: one has 2 hits in 5 places, the other no list.
+        assert!((correctness(0.2, 0.5) - (2.0 + 5.0 * 2.0 / 10.0) / 10.0).abs() < 1e-15);
+        assert_eq!(correctness(0.2, 1.0), 0.2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Metrics beyond accuracy, over all lists together: coverage, concentration, popularity bias, category bias.
 
 use crate::popularity::{HEAD, Popularity, TAIL};
-use sottovoce_core::{Categories, math};
+use sottovoce_core::{Categories, Histories, math};
 use std::collections::BTreeMap;
 
 /// Counts that do not depend on the lists, over any number of users: a zero and a merge.
@@ -29,17 +29,22 @@ impl GroundTruth {
 pub(crate) struct RecommendationCounts {
     /// How often each item was recommended.
     pub(crate) recommended: Vec<u32>,
+    /// Users with at least one recommendation.
+    pub(crate) users: u64,
+    /// Recommendations to users with test items.
+    pub(crate) answered: u64,
     /// Hits, by group.
     hits: [u64; 2],
 }
 
 impl RecommendationCounts {
     pub(crate) fn zero(items: usize) -> Self {
-        Self { recommended: vec![0; items], hits: [0; 2] }
+        Self { recommended: vec![0; items], users: 0, answered: 0, hits: [0; 2] }
     }
 
     /// Adds a user's top-k list.
     pub(crate) fn add(&mut self, list: &[u32], popularity: &Popularity, is_hit: impl Fn(u32) -> bool) {
+        self.users += u64::from(!list.is_empty());
         for &item in list {
             self.recommended[item as usize] += 1;
             self.hits[popularity.group(item)] += u64::from(is_hit(item));
@@ -47,6 +52,8 @@ impl RecommendationCounts {
     }
 
     pub(crate) fn merge(&mut self, other: &RecommendationCounts) {
+        self.users += other.users;
+        self.answered += other.answered;
         for (count, more) in self.recommended.iter_mut().zip(&other.recommended) {
             *count += more;
         }
@@ -90,18 +97,29 @@ impl RecommendationCounts {
         popularity: &Popularity,
         categories: &Categories,
     ) -> BTreeMap<String, Option<f64>> {
-        let catalog = shares(&vec![1; self.recommended.len()], categories);
-        let chosen = shares(&popularity.counts, categories);
-        let recommended = shares(&self.recommended, categories);
-        let disparity = |category: usize| {
-            let before = chosen[category] / catalog[category];
-            let after = recommended[category] / catalog[category];
-            let disparity = (after - before) / before;
-            disparity.is_finite().then_some(disparity)
-        };
-        let names = categories.names().iter().enumerate();
-        names.map(|(category, name)| (name.to_owned(), disparity(category))).collect()
+        let (before, after) = (biases(&popularity.counts, categories), biases(&self.recommended, categories));
+        let disparity = |(before, after): (f64, f64)| Some((after - before) / before).filter(|value| value.is_finite());
+        by_category(categories, before.into_iter().zip(after).map(disparity))
     }
+}
+
+/// Source bias B_T by category: its share of the training interactions / its share of the catalog. Above 1, people
+/// choose its items more often than others. `None` where no item of the catalog has the category.
+pub fn source_bias(train: &Histories, categories: &Categories) -> BTreeMap<String, Option<f64>> {
+    by_category(
+        categories,
+        biases(&train.popularity(), categories).into_iter().map(|bias| Some(bias).filter(|b| b.is_finite())),
+    )
+}
+
+fn by_category(categories: &Categories, values: impl Iterator<Item = Option<f64>>) -> BTreeMap<String, Option<f64>> {
+    categories.names().iter().map(str::to_owned).zip(values).collect()
+}
+
+/// Of each category, its share of items counted so many times / its share of the catalog.
+fn biases(counts: &[u32], categories: &Categories) -> Vec<f64> {
+    let catalog = shares(&vec![1; counts.len()], categories);
+    shares(counts, categories).into_iter().zip(catalog).map(|(share, of_catalog)| share / of_catalog).collect()
 }
 
 /// Share of each category among items counted so many times; an item with several counts for each of them.
@@ -163,6 +181,16 @@ mod tests {
         assert_eq!(entropy(&[2, 1, 0, 1]), 1.5);
         assert!(entropy(&[5, 0]).is_sign_positive() && entropy(&[5, 0]) == 0.0);
         assert!(entropy(&[0, 0]).is_nan() && evenness(&[0, 0]).is_nan() && evenness(&[3]).is_nan());
+    }
+
+    #[test]
+    fn source_bias_computed_by_hand() {
+        // Four items, one of them in category a, two in b, none in c; 3 of 4 interactions with a, 1 with b.
+        let mut categories = Categories::new(["a", "b", "c"].into_iter().collect());
+        [&[0][..], &[1], &[1], &[]].into_iter().for_each(|of| categories.push(of.iter().copied()));
+        let train = Histories::from_lists(&[vec![0u32, 1], vec![0], vec![0]], 4).unwrap();
+        let expected = [("a", Some(3.0)), ("b", Some(0.5)), ("c", None)];
+        assert_eq!(source_bias(&train, &categories), expected.map(|(name, bias)| (name.to_owned(), bias)).into());
     }
 
     #[test]

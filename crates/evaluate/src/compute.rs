@@ -2,7 +2,7 @@
 
 use crate::accuracy::{self, Discounts, ListScan, Sums};
 use crate::beyond_accuracy::{self, GroundTruth, RecommendationCounts};
-use crate::popularity::Popularity;
+use crate::popularity::{Popularity, TAIL};
 use crate::sampling::ItemSet;
 use crate::{Evaluation, EvaluationInput, Metrics, PerUser, RankedLists};
 use rayon::prelude::*;
@@ -85,6 +85,9 @@ impl Context<'_> {
                 test += 1;
             }
         }
+        let cold = self.input.cold(user);
+        partial.truth.test[TAIL] += cold as u64;
+        test += cold;
         let hit = |item| items.has(item);
         for (at, &k) in partial.at.iter_mut().zip(self.cutoffs) {
             at.counts.add(self.lists.top(user, k), &self.popularity, hit);
@@ -99,14 +102,16 @@ impl Context<'_> {
         for (at, &k) in partial.at.iter_mut().zip(self.cutoffs) {
             rest.by_ref().take(k - scanned).for_each(|&item| scan.step(hit(item)));
             scanned = k;
+            at.counts.answered += self.lists.top(user, k).len() as u64;
             let values = scan.at(k);
             at.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
             at.sums.add(values);
         }
     }
 
-    fn metrics(&self, at: &AtCutoff, truth: &GroundTruth) -> Metrics {
+    fn metrics(&self, k: usize, at: &AtCutoff, truth: &GroundTruth) -> Metrics {
         let [precision, recall, ndcg, hit_rate, map, mrr] = at.sums.means();
+        let places = at.columns[0].len() as f64 * k as f64;
         let (counts, popularity) = (&at.counts, &self.popularity);
         let mut ascending = counts.recommended.clone();
         ascending.sort_unstable();
@@ -120,6 +125,9 @@ impl Context<'_> {
             mrr,
             f1: accuracy::f1(precision, recall),
             auc: None,
+            correctness: accuracy::correctness(precision, counts.answered as f64 / places),
+            user_coverage: counts.users as f64 / truth.users as f64,
+            users_with_hit: at.columns[3].iter().filter(|&&hit| hit > 0.0).count(),
             item_coverage: counts.coverage(),
             item_coverage_share: counts.coverage() as f64 / self.input.items() as f64,
             gini: beyond_accuracy::evenness(&ascending),
@@ -135,7 +143,8 @@ impl Context<'_> {
 /// All metrics of lists that fit the input; cutoffs ascend.
 pub(crate) fn compute_metrics(input: &EvaluationInput<'_>, cutoffs: &[usize], lists: RankedLists) -> Evaluation {
     let longest = cutoffs.last().copied().unwrap_or(0);
-    let discounts = Discounts::new(longest.min(input.items()));
+    let cold = input.cold_test.and_then(|counts| counts.iter().max()).map_or(0, |&count| count as usize);
+    let discounts = Discounts::new(longest.min(input.items() + cold));
     let context = Context { input, cutoffs, lists: &lists, popularity: Popularity::of(input.train), discounts };
     let users = input.users();
     let size = users.div_ceil(BLOCKS).max(1);
@@ -147,7 +156,7 @@ pub(crate) fn compute_metrics(input: &EvaluationInput<'_>, cutoffs: &[usize], li
     let mut per_user = PerUser { users: whole.users, ..PerUser::default() };
     let (mut metrics, mut recommended) = (BTreeMap::new(), BTreeMap::new());
     for (&k, at) in cutoffs.iter().zip(whole.at) {
-        metrics.insert(k, context.metrics(&at, &whole.truth));
+        metrics.insert(k, context.metrics(k, &at, &whole.truth));
         per_user.at.insert(k, at.columns);
         recommended.insert(k, at.counts.recommended);
     }

@@ -37,6 +37,9 @@ pub struct EvaluationInput<'a> {
     pub also_seen: Option<&'a Histories>,
     /// The items to be recommended. A repeated item counts once.
     pub test: &'a Histories,
+    /// By user, how many more test items there are that are not in the catalog, because nobody has them in training.
+    /// They count as test items that no list can have, and as items of the long tail.
+    pub cold_test: Option<&'a [u32]>,
     /// Categories of the items, for the bias disparity.
     pub categories: Option<&'a Categories>,
 }
@@ -44,7 +47,7 @@ pub struct EvaluationInput<'a> {
 impl<'a> EvaluationInput<'a> {
     /// Nothing but a training and a test part.
     pub fn new(train: &'a Histories, test: &'a Histories) -> Self {
-        Self { train, also_seen: None, test, categories: None }
+        Self { train, also_seen: None, test, cold_test: None, categories: None }
     }
 
     /// Number of users, with and without test items.
@@ -63,6 +66,11 @@ impl<'a> EvaluationInput<'a> {
         self.train.of(user).iter().chain(more).copied()
     }
 
+    /// Test items of a user that are not in the catalog.
+    pub(crate) fn cold(&self, user: usize) -> usize {
+        self.cold_test.map_or(0, |counts| counts[user] as usize)
+    }
+
     /// Makes sure that all parts speak of the same users and items.
     pub(crate) fn check(&self) -> Result<(), EvaluateError> {
         for (part, histories) in [("the part also seen", self.also_seen), ("the test part", Some(self.test))] {
@@ -70,6 +78,9 @@ impl<'a> EvaluationInput<'a> {
                 expect_same(part, "users", histories.users(), self.users())?;
                 expect_same(part, "items", histories.catalog_size(), self.items())?;
             }
+        }
+        if let Some(counts) = self.cold_test {
+            expect_same("the list of test items outside the catalog", "users", counts.len(), self.users())?;
         }
         self.categories.map_or(Ok(()), |all| expect_same("the table of categories", "items", all.items(), self.items()))
     }

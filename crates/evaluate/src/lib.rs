@@ -39,6 +39,7 @@ mod sampling;
 pub mod significance;
 mod top_k;
 
+pub use beyond_accuracy::source_bias;
 pub use evaluate::{Evaluation, evaluate, evaluate_lists};
 pub use hidden_interest::{HiddenInterestMetrics, HiddenInterests};
 pub use input::{Candidates, EvaluateError, EvaluationInput, Protocol, Sampling};

@@ -36,6 +36,15 @@ pub struct Metrics {
     /// candidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auc: Option<f64>,
+    /// Precision where a recommender may leave places empty: an empty place counts as an average place (c@1).
+    #[serde(default = "undefined", deserialize_with = "number")]
+    pub correctness: f64,
+    /// Share of users with at least one recommendation.
+    #[serde(default = "undefined", deserialize_with = "number")]
+    pub user_coverage: f64,
+    /// Number of users with a hit.
+    #[serde(default)]
+    pub users_with_hit: usize,
     /// Number of distinct items recommended.
     pub item_coverage: usize,
     /// The same as a share of the catalog.
@@ -58,6 +67,11 @@ pub struct Metrics {
     pub bias_disparity: BTreeMap<String, Option<f64>>,
 }
 
+/// The value of metrics that earlier versions did not compute.
+fn undefined() -> f64 {
+    f64::NAN
+}
+
 /// A number in JSON, where `null` is NaN.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
@@ -75,6 +89,9 @@ impl Metrics {
             Metric::Mrr => self.mrr,
             Metric::F1 => self.f1,
             Metric::Auc => self.auc?,
+            Metric::Correctness => self.correctness,
+            Metric::UserCoverage => self.user_coverage,
+            Metric::UsersWithHit => self.users_with_hit as f64,
             Metric::ItemCoverage => self.item_coverage as f64,
             Metric::ItemCoverageShare => self.item_coverage_share,
             Metric::Gini => self.gini,
@@ -98,7 +115,7 @@ macro_rules! metrics {
 
         impl Metric {
             /// Every metric, in the order of tables.
-            pub const ALL: [Metric; 15] = [$(Metric::$variant),+];
+            pub const ALL: [Metric; 18] = [$(Metric::$variant),+];
 
             /// The name in files: the field of [`Metrics`].
             pub const fn name(self) -> &'static str {
@@ -127,6 +144,12 @@ metrics! {
     F1 "f1",
     /// AUC.
     Auc "auc",
+    /// Correctness: precision of a recommender that may abstain.
+    Correctness "correctness",
+    /// User coverage.
+    UserCoverage "user_coverage",
+    /// Users with a hit.
+    UsersWithHit "users_with_hit",
     /// IC@k.
     ItemCoverage "item_coverage",
     /// IC@k as a share of the catalog.
@@ -194,6 +217,9 @@ mod tests {
             mrr: 0.6,
             f1: 0.7,
             auc: Some(0.8),
+            correctness: 0.15,
+            user_coverage: 0.9,
+            users_with_hit: 4,
             item_coverage: 9,
             item_coverage_share: 1.0,
             gini: f64::NAN,
@@ -212,7 +238,7 @@ mod tests {
             text,
             r#"{"precision":0.1,"recall":0.2,"ndcg":0.3,"hit_rate":0.4,"map":0.5,"mrr":0.6,"f1":0.7,"auc":0.8,"#
                 .to_owned()
-                + r#""item_coverage":9,"item_coverage_share":1.0,"gini":null,"shannon_entropy":1.2,"aclt":1.3,"#
+                + r#""correctness":0.15,"user_coverage":0.9,"users_with_hit":4,"item_coverage":9,"item_coverage_share":1.0,"gini":null,"shannon_entropy":1.2,"aclt":1.3,"#
                 + r#""pop_reo":null,"pop_rsp":1.5,"bias_disparity":{"a":0.30000000000000004,"b":null}}"#
         );
         let back: Metrics = serde_json::from_str(&text).unwrap();

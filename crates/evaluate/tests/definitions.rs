@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use sottovoce_core::{Categories, Histories};
 use sottovoce_evaluate::{
-    Candidates, Evaluation, EvaluationInput, Metric, Metrics, Protocol, Sampling, evaluate, evaluate_lists,
+    Candidates, Evaluation, EvaluationInput, Metric, Metrics, Order, Protocol, RankedListsBuilder, Sampling, evaluate,
+    evaluate_lists,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,9 +171,23 @@ fn literal(problem: &Problem, k: usize) -> BTreeMap<Metric, Option<f64>> {
         (Metric::Auc, mean(&areas)),
     ]
     .into();
+    all.extend(users_reached(&lists, &with_test, &rows, k));
     all.extend(concentration(&lists));
     all.extend(popularity_bias(problem, &lists));
     all
+}
+
+/// c@1 counts places: right ones, and empty ones at the rate of right ones.
+fn users_reached(lists: &[Vec<u32>], with_test: &[usize], rows: &[[f64; 6]], k: usize) -> [(Metric, Option<f64>); 3] {
+    let n = (with_test.len() * k) as f64;
+    let right: f64 = rows.iter().map(|row| row[0] * k as f64).sum();
+    let empty: f64 = with_test.iter().map(|&user| (k - lists[user].len()) as f64).sum();
+    let reached = lists.iter().filter(|list| !list.is_empty()).count() as f64;
+    [
+        (Metric::Correctness, (n > 0.0).then_some((right + empty * right / n) / n)),
+        (Metric::UserCoverage, (!lists.is_empty()).then_some(reached / lists.len() as f64)),
+        (Metric::UsersWithHit, Some(rows.iter().filter(|row| row[3] > 0.0).count() as f64)),
+    ]
 }
 
 fn concentration(lists: &[Vec<u32>]) -> [(Metric, Option<f64>); 4] {
@@ -349,6 +364,45 @@ fn counts_how_often_items_are_recommended() {
     assert_eq!(evaluation.recommended[&2], [0, 3, 3, 2]);
     assert_eq!(evaluation.recommended[&1], [0, 3, 1, 0]);
     assert_eq!((evaluation.lists.users(), evaluation.per_user.users.len()), (4, 3));
+}
+
+#[test]
+fn test_items_outside_the_catalog_count_and_cannot_be_found() {
+    let train = Histories::from_lists(&[vec![0], vec![1], vec![0]], 3).unwrap();
+    let test = Histories::from_lists(&[vec![1], vec![], vec![]], 3).unwrap();
+    let score = |_: usize, into: &mut [f32]| into.copy_from_slice(&[0.3, 0.2, 0.1]);
+    let plain = EvaluationInput::new(&train, &test);
+    let cold = [4, 1, 0];
+    let input = EvaluationInput { cold_test: Some(&cold), ..plain };
+    let found = evaluate(&input, &Protocol::all_unrated([1, 10]), score).unwrap();
+    // The first user has one of five test items, the second none of one, the third has no test part.
+    assert_eq!(found.per_user.users, [0, 1]);
+    let at = &found.at[&1];
+    assert_eq!((at.precision, at.recall, at.hit_rate, at.users_with_hit), (0.5, 0.1, 0.5, 1));
+    let gain = |place: f64| 1.0 / (place + 1.0).log2();
+    let ideal = (1..=5).map(|place| gain(f64::from(place))).sum::<f64>();
+    let ndcg = found.at[&10].ndcg;
+    assert!((ndcg - 0.5 / ideal).abs() < 1e-12, "{ndcg}: five test items, though the catalog has three");
+    assert_eq!(evaluate(&plain, &Protocol::all_unrated([1]), score).unwrap().at[&1].recall, 1.0);
+    let wrong = EvaluationInput { cold_test: Some(&cold[..2]), ..plain };
+    let error = evaluate(&wrong, &Protocol::all_unrated([1]), score).unwrap_err().to_string();
+    assert_eq!(error, "the list of test items outside the catalog has 2 users, but the training part has 3");
+}
+
+#[test]
+fn short_and_missing_lists_show_in_coverage_and_correctness() {
+    let train = Histories::from_lists::<Vec<u32>>(&[vec![], vec![], vec![]], 4).unwrap();
+    let test = Histories::from_lists(&[vec![0], vec![1], vec![]], 4).unwrap();
+    let mut lists = RankedListsBuilder::new(3, 4, Order::Rank);
+    for (user, item, rank) in [(0, 0, 1.0), (0, 2, 2.0), (2, 3, 1.0)] {
+        lists.push(user, item, rank).unwrap();
+    }
+    let found = evaluate_lists(&EvaluationInput::new(&train, &test), &[2], &lists.finish().unwrap()).unwrap();
+    let at = &found.at[&2];
+    assert_eq!((at.precision, at.users_with_hit), (0.25, 1));
+    assert!((at.user_coverage - 2.0 / 3.0).abs() < 1e-15);
+    // Four places of users with test items: one right, one wrong, two empty.
+    assert_eq!(at.correctness, (1.0 + 2.0 * 1.0 / 4.0) / 4.0);
 }
 
 #[test]

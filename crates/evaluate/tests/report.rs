@@ -149,6 +149,34 @@ fn hostile_names_are_escaped() {
 }
 
 #[test]
+fn contents_link_to_sections_and_their_tables() {
+    let table = |name: &str| Table::new(name, "Model").column(Column::new("x", "X")).row(Row::new("a").numbers([1.0]));
+    let section = |name: &str| Section::new(name).table(table(&format!("Table of {name}")));
+    let page =
+        ["One", "Two", "Three"].iter().fold(Report::new("r"), |report, name| report.section(section(name))).to_html();
+    let (_, rest) = page.split_once("<nav").unwrap();
+    let nav = rest.split_once("</nav>").unwrap().0;
+    for name in ["One", "Two", "Three"] {
+        for title in [name.to_owned(), format!("Table of {name}")] {
+            let link = nav.split("<a href=\"#").find(|link| link.contains(&format!(">{title}</a>"))).unwrap();
+            let (to, _) = link.split_once('"').unwrap();
+            assert!(page.contains(&format!("id=\"{to}\"")), "{title}: {to}");
+        }
+    }
+}
+
+#[test]
+fn lines_too_near_each_other_for_their_names_are_named_together() {
+    let curve = || vec![Series::new("curve", [(0.0, 0.0), (10.0, 10.0)])];
+    let plot = Plot::lines("p", Axis::new("x"), Axis::new("y"), curve());
+    let page = |plot: Plot| Report::new("r").section(Section::new("s").plot(plot)).to_html();
+    let near = page(plot.clone().reference(4.0, "lower").reference(4.1, "upper"));
+    assert!(near.contains(">upper, lower<") && !near.contains(">lower<"));
+    let far = page(plot.reference(2.0, "lower").reference(8.0, "upper"));
+    assert!(far.contains(">lower<") && far.contains(">upper<"));
+}
+
+#[test]
 fn page_fetches_nothing() {
     let page = hostile_report().to_html().to_lowercase();
     let outside = page.replace(&HOSTILE.to_lowercase(), "");

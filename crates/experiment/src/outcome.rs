@@ -136,6 +136,12 @@ pub struct DataCard {
     /// categories.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub categories: BTreeMap<String, f64>,
+    /// Source bias B_T of the training part by category: its share of the interactions / its share of the catalog.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub source_bias: BTreeMap<String, f64>,
+    /// How it was read, to be shown: columns, conversions, what was left out.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 /// Why a trial has no result.

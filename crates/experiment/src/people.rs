@@ -3,7 +3,10 @@
 use crate::prepare::{Prepared, default_split};
 use sottovoce_core::{Catalog, Histories, Names, PageTable, RecentPages, Rng, ShapeError};
 use sottovoce_data::interests::{ClickReport, ClickRules, ClickSource, Clicks, Interests, Taxonomy};
-use sottovoce_data::{CleaningReport, DataError, DataSplit, Dataset, Format, Interactions, LoadReport, describe};
+use sottovoce_data::{
+    CatalogRule, Cleaning, CleaningReport, ColdItems, DataError, DataSplit, Dataset, Format, Interactions, LoadReport,
+    describe,
+};
 use sottovoce_models::federated::lookalike::Text;
 use sottovoce_text::{Corpus, Encoder, HashedNgrams, NgramConfig, TextError, Word2Vec, Word2VecConfig};
 use std::sync::Arc;
@@ -277,8 +280,18 @@ impl People {
         Ok(Prepared {
             name,
             description: describe(&dataset),
-            parts: DataSplit { users, catalog, without_test: train.users(), train, validation: None, test },
+            parts: DataSplit {
+                users,
+                catalog,
+                without_test: train.users(),
+                train,
+                validation: None,
+                test,
+                cold: ColdItems::default(),
+            },
+            cleaning: Cleaning::default(),
             split: default_split(false),
+            catalog: CatalogRule::All,
             notes: dataset.report,
             cleaned: CleaningReport::default(),
             seconds: started.elapsed().as_secs_f64(),

@@ -1,8 +1,8 @@
 //! Loads, cleans and splits interactions.
 
 use sottovoce_data::{
-    Cleaning, CleaningReport, DataError, DataSplit, Dataset, Description, GraphConfig, Interactions, LoadOptions,
-    LoadReport, Split, SplitConfig, clean, describe, load, read_graph, split_with,
+    CatalogRule, Cleaning, CleaningReport, DataError, DataSplit, Dataset, Description, GraphConfig, Interactions,
+    LINE_ORDER, LoadOptions, LoadReport, Remedy, Split, SplitConfig, clean, describe, load, read_graph, split_with,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +23,8 @@ pub struct DataPlan {
     pub validation: Option<Split>,
     /// Held-out interactions rated below it do not count.
     pub relevant: Option<f32>,
+    /// Which items are in the catalog.
+    pub catalog: CatalogRule,
     /// For random splits.
     pub seed: u64,
 }
@@ -41,8 +43,12 @@ pub struct Prepared {
     pub name: String,
     /// Train, validation and test.
     pub parts: DataSplit,
+    /// How the data were cleaned.
+    pub cleaning: Cleaning,
     /// The split that was used.
     pub split: Split,
+    /// Which items are in the catalog.
+    pub catalog: CatalogRule,
     /// The cleaned data, described; its fingerprint is in there.
     pub description: Description,
     /// Warnings of the reader.
@@ -59,15 +65,17 @@ pub struct Prepared {
 /// If the data cannot be read, or nothing is left of it.
 pub fn prepare(plan: &DataPlan) -> Result<Prepared, PrepareError> {
     let started = Instant::now();
-    let (dataset, cleaned) = load_clean(&plan.source, &plan.load, &plan.cleaning)?;
+    let (mut dataset, cleaned) = load_clean(&plan.source, &plan.load, &plan.cleaning)?;
+    let how = choose_split(&mut dataset, plan.split, plan.validation)?;
     let description = describe(&dataset);
-    let how = plan.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
-    let DataPlan { validation, relevant, seed, .. } = *plan;
-    let parts = split_with(&dataset.interactions, SplitConfig { test: how, validation, relevant, seed });
+    let DataPlan { validation, relevant, catalog, seed, .. } = *plan;
+    let parts = split_with(&dataset.interactions, SplitConfig { test: how, validation, relevant, catalog, seed });
     Ok(Prepared {
         name: dataset.name,
         parts,
+        cleaning: plan.cleaning.clone(),
         split: how,
+        catalog,
         description,
         notes: dataset.report,
         cleaned,
@@ -89,6 +97,31 @@ pub enum PrepareError {
         /// What was left out, and why.
         lines: Vec<String>,
     },
+    /// A split by time of data without times.
+    #[error(
+        "{source_name}: the split {split} goes by time, but no column holds a timestamp ({columns}). Split at random \
+         (--split random:0.8, in an experiment file split = \"random:0.8\"), or name the column \
+         (--columns user=..,item=..,time=COLUMN, in an experiment file columns = \"..\"; time={LINE_ORDER} if the lines \
+         are in the order of time)"
+    )]
+    NoTimes {
+        /// The data set.
+        source_name: String,
+        /// The split.
+        split: Split,
+        /// The columns that were read.
+        columns: String,
+    },
+}
+
+impl PrepareError {
+    /// What a user can do about it, where an option does.
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Data(error) => error.remedy(),
+            _ => None,
+        }
+    }
 }
 
 /// Loads and cleans, and reads the features of the remaining items from the knowledge graph, if one is named.
@@ -126,7 +159,7 @@ pub fn load_clean(
 fn add_features(dataset: &mut Dataset, plan: &GraphConfig, options: &LoadOptions) -> Result<(), DataError> {
     let catalog = &dataset.interactions.catalog;
     let (facts, notes) = read_graph(plan, &dataset.name, catalog, options)?;
-    dataset.report.remarks.extend(notes.messages(&facts));
+    dataset.report.remarks.extend(notes.messages(&facts, &dataset.interactions.item));
     dataset.interactions.catalog.facts = Some(Arc::new(facts));
     Ok(())
 }
@@ -139,14 +172,38 @@ fn only_with_features(all: Interactions) -> Interactions {
     all.select(&rows)
 }
 
-/// By time where there are timestamps, at random where there are none.
-pub fn default_split(timestamps: bool) -> Split {
-    if timestamps { Split::Temporal(0.8) } else { Split::Random(0.8) }
+/// The split of a data set: the one asked for, or else the default, with a remark where that is not by time.
+///
+/// # Errors
+/// If a split by time is asked for, or a validation part by time, and nothing says what came first: the order of rows
+/// in a file says nothing about it.
+pub fn choose_split(
+    dataset: &mut Dataset,
+    asked: Option<Split>,
+    validation: Option<Split>,
+) -> Result<Split, PrepareError> {
+    let ordered = dataset.is_ordered();
+    let split = asked.unwrap_or(default_split(ordered));
+    let by_time = [Some(split), validation].into_iter().flatten().find(|split| !matches!(split, Split::Random(_)));
+    if let Some(split) = by_time.filter(|_| !ordered) {
+        let columns = dataset.report.columns.as_ref().map_or_else(String::new, ToString::to_string);
+        return Err(PrepareError::NoTimes { source_name: dataset.name.clone(), split, columns });
+    }
+    if asked.is_none() && !ordered {
+        dataset.report.remarks.push(format!("no timestamps: split at random ({split}), not by time"));
+    }
+    Ok(split)
+}
+
+/// By time where it is known what came first, at random where it is not.
+pub fn default_split(ordered: bool) -> Split {
+    if ordered { Split::Temporal(0.8) } else { Split::Random(0.8) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sottovoce_data::load_bytes;
 
     #[test]
     fn rejects_data_that_cleaning_leaves_empty() {
@@ -154,5 +211,31 @@ mod tests {
         let plan = DataPlan { cleaning, ..DataPlan::new("synth:town:users=60", 1) };
         let message = prepare(&plan).unwrap_err().to_string();
         assert!(message.contains("nothing is left after cleaning"), "{message}");
+    }
+
+    /// The order of rows is no order in time, unless the format or the user says so.
+    #[test]
+    fn a_split_by_time_needs_times_or_an_order() {
+        let text = b"user,item\n1,a\n1,b\n1,c\n1,d\n1,e\n";
+        let load = |options: &str| {
+            let columns = (!options.is_empty()).then(|| options.parse().unwrap());
+            load_bytes("visits", &[("visits.csv", text)], &LoadOptions { columns, ..LoadOptions::default() }).unwrap()
+        };
+        let mut bare = load("");
+        for (split, validation) in [("temporal:0.8", None), ("last", None), ("random:0.5", Some("last"))] {
+            let parse = |split: &str| split.parse::<Split>().unwrap();
+            let error = choose_split(&mut bare, Some(parse(split)), validation.map(parse)).unwrap_err().to_string();
+            for part in ["no column holds a timestamp", "user = user, item = item", "--split random:0.8", "--columns"] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+        assert!(bare.report.remarks.is_empty());
+        assert_eq!(choose_split(&mut bare, None, None).unwrap(), Split::Random(0.8));
+        assert_eq!(bare.report.remarks, ["no timestamps: split at random (random:0.8), not by time"]);
+        let mut ordered = load("user=user,item=item,time=line-order");
+        assert_eq!(choose_split(&mut ordered, None, Some(Split::Last)).unwrap(), Split::Temporal(0.8));
+        let lines = b"1 5 7 8 9 3\n2 6 4 8\n3 1 2\n";
+        let mut sequences = load_bytes("sequences", &[("sequences.txt", lines)], &LoadOptions::default()).unwrap();
+        assert_eq!(choose_split(&mut sequences, Some(Split::Last), None).unwrap(), Split::Last);
     }
 }

@@ -8,13 +8,15 @@ use crate::lookalike::{self, LookalikeError, LookalikePlan};
 use crate::outcome::{Cost, DataCard, Outcome, Summary, TrialError, Values};
 use crate::people::{Part, People, PeopleError};
 use crate::plan::{RecommenderTraining, Stage, Training, Trial};
-use crate::prepare::{PrepareError, load_clean};
+use crate::prepare::{PrepareError, choose_split, load_clean};
 use crate::training::{Context, Evaluations, ModelPlan, evaluate, train};
 use sottovoce_audit::{CuriousServer, ExposedTables, Subjects, View};
 use sottovoce_core::{Catalog, Histories};
 use sottovoce_data::interests::ClickSource;
-use sottovoce_data::{CleaningReport, DataSplit, Description, LoadOptions, SplitConfig, describe, split_with};
-use sottovoce_evaluate::{EvaluationInput, report};
+use sottovoce_data::{
+    CleaningReport, DataSplit, Description, LoadOptions, Remedy, Split, SplitConfig, WithoutFacts, describe, split_with,
+};
+use sottovoce_evaluate::{Candidates, EvaluationInput, report, source_bias};
 use sottovoce_federation::Recorder;
 use sottovoce_models::{Flow, ModelError};
 use std::collections::BTreeMap;
@@ -45,6 +47,8 @@ struct Prepared {
     whole: DataSplit,
     /// The training part split again, for stages that need a validation part.
     with_validation: DataSplit,
+    /// The splits of test and validation part.
+    splits: [Split; 2],
     description: Description,
     cleaned: CleaningReport,
     seconds: f64,
@@ -58,7 +62,7 @@ impl Recommenders {
 
     fn prepared<'a>(&self, data: &'a DataSet) -> Result<(&'a InteractionData, Arc<Prepared>), TrialError> {
         let DataSet::Interactions(set) = data else { return Err(not_a_recommender()) };
-        Ok((set, self.sets.get(data, || self.prepare(set))?))
+        Ok((set, self.sets.get(data, || self.prepare(set).map_err(|error| helped(&error)))?))
     }
 
     /// The people of a data set of clicks; `None` for other data sets.
@@ -133,13 +137,18 @@ impl Recommenders {
 
     fn prepare(&self, data: &InteractionData) -> Result<Prepared, PrepareError> {
         let started = Instant::now();
-        let load = LoadOptions { graph: data.graph.clone(), ..self.load.clone() };
-        let (dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning)?;
-        let InteractionData { split: test, relevant, split_seed: seed, .. } = *data;
-        let parts = |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, seed });
+        let (graph, columns) = (data.graph.clone(), data.columns.clone());
+        let load = LoadOptions { graph, columns, ..self.load.clone() };
+        let (mut dataset, cleaned) = load_clean(&data.source, &load, &data.cleaning)?;
+        let test = choose_split(&mut dataset, data.split, data.validation)?;
+        let validation = data.validation.unwrap_or(test);
+        let InteractionData { relevant, catalog, split_seed: seed, .. } = *data;
+        let parts =
+            |validation| split_with(&dataset.interactions, SplitConfig { test, validation, relevant, catalog, seed });
         Ok(Prepared {
             whole: parts(None),
-            with_validation: parts(Some(data.validation)),
+            with_validation: parts(Some(validation)),
+            splits: [test, validation],
             description: describe(&dataset),
             cleaned,
             seconds: started.elapsed().as_secs_f64(),
@@ -188,7 +197,8 @@ impl Prepared {
             Stage::TestWithoutRefit => (&parts.test, Some(validation)),
         };
         let categories = parts.catalog.categories.as_ref();
-        (&parts.train, EvaluationInput { train: &parts.train, also_seen, test, categories })
+        let cold_test = parts.cold.test_items().filter(|_| stage != Stage::Validation);
+        (&parts.train, EvaluationInput { train: &parts.train, also_seen, test, cold_test, categories })
     }
 
     fn card(&self, data: &InteractionData) -> DataCard {
@@ -199,7 +209,12 @@ impl Prepared {
             ("test", Some(&self.with_validation.test)),
         ];
         let relevant = data.relevant.map_or_else(String::new, |least| format!(", held out: rated {least} or more"));
-        let card = report::DataCard {
+        let DataSplit { train, test, catalog, .. } = &self.whole;
+        let without_facts = catalog.facts.as_deref().map(|facts| {
+            let without = WithoutFacts::of(facts, &[train.items(), test.items()].concat());
+            ("without facts".to_owned(), without.to_string())
+        });
+        let mut card = report::DataCard {
             name: data.label.clone(),
             source: if data.label == about.name { about.format.about().to_owned() } else { about.name.clone() },
             users: about.users as u64,
@@ -207,8 +222,8 @@ impl Prepared {
             interactions: about.interactions as u64,
             span: about.first_time.zip(about.last_time),
             fingerprint: about.fingerprint.clone(),
-            filters: self.cleaned.messages(),
-            split: format!("{}, validation {}{relevant}", data.split, data.validation),
+            filters: [self.cleaned.messages(), self.whole.cold.messages()].concat(),
+            split: format!("{}, validation {}{relevant}", self.splits[0], self.splits[1]),
             parts: sizes
                 .into_iter()
                 .filter_map(|(name, part)| Some((name.to_owned(), part?.interactions() as u64)))
@@ -219,11 +234,20 @@ impl Prepared {
                 ("held by the top 1 % of items".to_owned(), format!("{:.1} %", about.popularity.top_1_percent * 100.0)),
                 ("Gini of popularity".to_owned(), format!("{:.3}", about.popularity.gini)),
                 ("users without a test part".to_owned(), self.whole.without_test.to_string()),
-            ],
+            ]
+            .into_iter()
+            .chain(about.report.columns.as_ref().map(|columns| ("columns".to_owned(), columns.to_string())))
+            .collect(),
         };
-        let train = &self.whole.train;
+        card.facts.extend(without_facts);
+        let columns = about.report.columns.as_ref().map(ToString::to_string);
+        let notes = columns.map(|columns| format!("columns: {columns}")).into_iter();
+        let notes = notes.chain(about.report.remarks.iter().cloned()).chain(self.cleaned.messages()).collect();
         let activity = train.iter().map(|history| history.len() as u32).collect();
-        DataCard { card, popularity: train.popularity(), activity, categories: self.category_shares() }
+        let bias = self.whole.catalog.categories.as_ref().map(|categories| source_bias(train, categories));
+        let source_bias = bias.into_iter().flatten().filter_map(|(name, bias)| Some((name, bias?))).collect();
+        let categories = self.category_shares();
+        DataCard { card, popularity: train.popularity(), activity, categories, source_bias, notes }
     }
 
     fn category_shares(&self) -> BTreeMap<String, f64> {
@@ -266,6 +290,14 @@ impl Trials for Recommenders {
             flow
         };
         let catalog = &data.whole.catalog;
+        if let Candidates::Sampled { negatives, .. } = protocol.candidates
+            && negatives >= catalog.len()
+        {
+            let (label, items) = (&set.label, catalog.len());
+            return Err(TrialError::Broken(format!(
+                "`candidates` asks for {negatives} negatives, but {label} has {items} items: ask for fewer, or for \"full\""
+            )));
+        }
         let witness = trial.is_final().then(|| witness(trial, model.name, histories, catalog)).flatten();
         let context = Context {
             users: Some(&data.whole.users),
@@ -311,6 +343,19 @@ impl Trials for Recommenders {
             cost,
         };
         Ok(Outcome { summary, values })
+    }
+}
+
+/// The error with what helps in an experiment file, where something does.
+fn helped(error: &PrepareError) -> String {
+    match error.remedy() {
+        Some(Remedy::Columns | Remedy::Format) => {
+            format!(
+                "{error}. Say which columns to read: `columns = \"user=COLUMN,item=COLUMN\"` in the data set's table"
+            )
+        }
+        Some(Remedy::SkipBad) => format!("{error}: `sottovoce data convert --skip-bad` writes a file without them"),
+        _ => error.to_string(),
     }
 }
 

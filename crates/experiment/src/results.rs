@@ -3,7 +3,7 @@
 use crate::classifier::{AccuracyCurve, Classification};
 use crate::engine::{self, RowProgress, RunError};
 use crate::feature_retention::FeatureWeight;
-use crate::file::{About, DataSet, Experiment};
+use crate::file::{About, DataSet, Experiment, Selection};
 use crate::journal::{Journal, Recorded};
 use crate::outcome::{Cost, CurvePoint, DataCard, Suggestions, Summary, Values};
 use crate::plan::Trial;
@@ -20,6 +20,8 @@ pub struct Results {
     pub about: About,
     /// Hash of what bears on the results in the experiment file.
     pub fingerprint: String,
+    /// Version of the program that collected the results.
+    pub version: &'static str,
     /// The seeds of the final trials.
     pub seeds: Vec<u64>,
     /// Lengths of lists, the main one first.
@@ -28,6 +30,8 @@ pub struct Results {
     pub candidates: String,
     /// The metric by which settings were selected on the validation part.
     pub chosen_by: String,
+    /// How settings were selected.
+    pub selection: Selection,
     /// Rounds, targets and training of the classifiers, in experiments on classifiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub classifier: Option<Classification>,
@@ -180,10 +184,12 @@ impl Results {
         Ok(Self {
             about: experiment.about.clone(),
             fingerprint: fingerprint.to_owned(),
+            version: env!("CARGO_PKG_VERSION"),
             seeds: experiment.seeds.clone(),
             cutoffs: experiment.protocol.cutoffs.clone(),
             candidates: experiment.protocol.candidates.to_string(),
             chosen_by: experiment.selection.metric.to_string(),
+            selection: experiment.selection.clone(),
             classifier: experiment.classification().cloned(),
             data,
         })

@@ -30,7 +30,7 @@ fn four_lines_are_an_experiment_with_sensible_defaults() {
     assert_eq!(experiment.selection.metric, MetricAt { key: Metric::Ndcg, cutoff: 10 });
     assert!(experiment.selection.refit && experiment.selection.seeds == 1);
     let data = interactions(&experiment.data[0]);
-    assert_eq!((data.split, data.validation), (Split::Temporal(0.8), Split::Temporal(0.8)));
+    assert_eq!((data.split, data.validation), (None, None));
     assert_eq!(experiment.rows[0].label, "MostPop");
 }
 
@@ -103,8 +103,8 @@ fn a_long_file_is_understood() {
     );
     assert!(!experiment.selection.refit && experiment.selection.every == Some(5));
     let (first, town) = (interactions(&experiment.data[0]), interactions(&experiment.data[1]));
-    assert_eq!((first.split, first.validation), (Split::Random(0.7), Split::Temporal(0.9)));
-    assert_eq!((town.label.as_str(), town.split, town.cleaning.k_core), ("town", Split::Last, Some(5)));
+    assert_eq!((first.split, first.validation), (Some(Split::Random(0.7)), Some(Split::Temporal(0.9))));
+    assert_eq!((town.label.as_str(), town.split, town.cleaning.k_core), ("town", Some(Split::Last), Some(5)));
     assert_eq!(
         (town.cleaning.min_interactions, town.cleaning.threshold),
         (Some(21), Some(3.5)),
@@ -148,6 +148,28 @@ fn changed(from: &str, to: &str) -> String {
 }
 
 #[test]
+fn shares_of_users_are_data_sets_of_their_own() {
+    let list = "data = [{ name = \"ml-100k\", user_share = [0.125, 1], split_seed = 7 }, \"ml-1m\"]";
+    let text = SHORT.replace("data = [\"ml-100k\"]", list) + "[protocol]\nuser_share = 0.5\n";
+    let experiment = parse(&text);
+    let found: Vec<_> = experiment
+        .data
+        .iter()
+        .map(|data| (data.label(), interactions(data).cleaning.user_sample.map(|sample| (sample.share, sample.seed))))
+        .collect();
+    let expected = [
+        ("ml-100k, 12.5 % of users", Some((0.125, 7))),
+        ("ml-100k, 100 % of users", Some((1.0, 7))),
+        ("ml-1m", Some((0.5, 42))),
+    ];
+    assert_eq!(found, expected.map(|(label, sample)| (label.to_owned(), sample)));
+    let message = |share: &str| parse_error(&format!("{SHORT}[protocol]\nuser_share = {share}\n"));
+    assert_eq!(message("1.5"), "x.toml:6:14: user_share: expected a number above 0 and up to 1, found 1.5");
+    assert_eq!(message("[0.1, 0]"), "x.toml:6:20: user_share: expected a number above 0 and up to 1, found 0");
+    assert_eq!(message("[0.1, 0.1]"), "x.toml:6:20: user_share: 0.1 appears twice");
+}
+
+#[test]
 fn mistakes_are_pointed_at_with_the_nearest_right_word() {
     let cases = [
         (
@@ -183,8 +205,8 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
             "metric = \"recall@1\"",
             "metric = \"recal@1\"",
             "x.toml:17:10: metric: there is no metric `recal` (did you mean `recall`?); metrics are: precision, recall, \
-             ndcg, hit_rate, map, mrr, f1, auc, item_coverage, item_coverage_share, gini, shannon_entropy, aclt, pop_reo, \
-             pop_rsp",
+             ndcg, hit_rate, map, mrr, f1, auc, correctness, user_coverage, users_with_hit, item_coverage, \
+             item_coverage_share, gini, shannon_entropy, aclt, pop_reo, pop_rsp",
         ),
         (
             "metric = \"recall@1\"",
@@ -200,8 +222,8 @@ fn mistakes_are_pointed_at_with_the_nearest_right_word() {
         (
             "split = \"random:0.7\"",
             "split = \"random:7\"",
-            "x.toml:11:9: split: expected \"temporal:0.8\", \"random:0.8\" (any fraction between 0 and 1) or \"last\", found \
-             \"random:7\"",
+            "x.toml:11:9: split: expected \"temporal:0.8\", \"newest:0.2\", \"random:0.8\" (any fraction between 0 and 1) or \"last\", \
+             found \"random:7\"",
         ),
         (
             "candidates = \"sampled:99\"",

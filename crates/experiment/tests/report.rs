@@ -101,6 +101,37 @@ fn has_the_plots_of_the_file_and_lists_failures() {
 }
 
 #[test]
+fn bias_table_starts_with_the_training_part() {
+    let report = report(1);
+    let caption = "Bias by category of the top 10 on ml-100k";
+    let table = report.tables().find(|table| table.caption == caption).unwrap();
+    let titles: Vec<&str> = table.columns.iter().map(|column| column.title.as_str()).collect();
+    assert_eq!(titles, ["bars", "parks", "zoos"]);
+    let labels: Vec<&str> = table.rows.iter().map(|row| row.label.as_str()).collect();
+    assert_eq!(labels, ["Training part (B_T)", "MostPop", "Factors, pi 0", "Factors, pi 1"]);
+    let value = |row: usize, column: usize| table.rows[row].cells[column].value.unwrap();
+    assert_eq!([value(0, 0), value(0, 2), value(1, 1)], [1.4, 0.1, -0.2]);
+}
+
+#[test]
+fn shares_of_the_users_get_learning_curves() {
+    let text = "title = \"x\"\ndata = [{ name = \"ml-100k\", user_share = [1, 0.1, 0.5] }, \"synth:town\"]\n\
+        seeds = 2\n[[model]]\nname = \"mostpop\"\n[[model]]\nname = \"factors\"\n";
+    let (experiment, folder) = (parse(text), tempfile::tempdir().unwrap());
+    let results = run(&experiment, &Fake::default(), folder.path(), 1).unwrap();
+    let report = compose(&experiment, text, &results, &[]);
+    let title = "nDCG@10 by share of the users of ml-100k";
+    let plot = report.plots().find(|plot| plot.title == title).unwrap();
+    let Shape::Lines(series) = &plot.shape else { panic!("a plot of curves") };
+    let shares: Vec<Vec<f64>> = series.iter().map(|one| one.points.iter().map(|point| point.x).collect()).collect();
+    assert_eq!(shares, [[0.1, 0.5, 1.0], [0.1, 0.5, 1.0]]);
+    let table = report.tables().find(|table| table.caption == title).unwrap();
+    let titles: Vec<&str> = table.columns.iter().map(|column| column.title.as_str()).collect();
+    assert_eq!(titles, ["10 %", "50 %", "100 %"]);
+    assert!(report.plots().all(|plot| plot.title != "nDCG@10 by share of the users of synth:town"));
+}
+
+#[test]
 fn page_does_not_depend_on_the_number_of_jobs() {
     assert_eq!(report(1).to_html(), report(4).to_html());
 }
@@ -187,7 +218,7 @@ fn plots_accuracy_against_communication() {
     let table = report.tables().find(|table| table.caption == "What leaves a device on synth:town").unwrap();
     let page = report.to_html();
     assert_eq!(table.rows.len(), 3);
-    assert!(page.contains("the whole history") && page.contains("updates computed from 100 % of the history"));
+    assert!(page.contains("the whole history") && page.contains("updates from 100 % of the history"));
     assert!(report.summary[0].starts_with("With every history left on its device, **Large, π = 1** reaches"));
     // Accuracy is 0.4 and a twentieth of π: π = 0.1 or 0.2 reaches nine tenths of what π = 1 does.
     assert!(report.summary[2].contains(" suffices for 9"), "{}", report.summary[2]);

@@ -135,7 +135,8 @@ impl FederationBuilder {
         let held = self.rounds.unwrap_or(rounds);
         let engine = config.privacy_engine((expected, devices), held, self.key_digest.as_deref(), rng)?;
         check_dp_sgd(entry.info.name, &model.client(Some(&schedule)), engine.as_ref())?;
-        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
+            .stopping_at(model.largest_value());
         let coordinator = config.configured(coordinator, engine)?;
         Ok(HostedFederation { coordinator, rounds })
     }

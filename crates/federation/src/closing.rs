@@ -8,7 +8,7 @@ use sottovoce_models::config;
 config! {
     /// The server's rules for a round.
     #[derive(Copy, PartialEq)]
-    pub struct RoundRules {
+    pub struct RoundRules in Federation {
         /// Devices asked for each update that is wanted
         pub over_selection: f64 = 1.0, in 1.0..=10.0;
         /// Virtual seconds after which a round ends; 0: it waits for all

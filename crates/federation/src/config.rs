@@ -27,9 +27,9 @@ choices! {
 
 config! {
     /// What owners of simulated devices let leave them.
-    pub(crate) struct OwnerConfig {
+    pub(crate) struct OwnerConfig in Disclosure {
         /// Fraction of a user's items used to compute uploads
-        pub(crate) pi: f64 = 1.0, in 0.0..=1.0;
+        pub(crate) pi: f64 = Policy::DEFAULT_PI, in 0.0..=1.0;
         /// How pi varies from user to user, around the same mean
         pi_spread: PiSpread = PiSpread::Fixed;
         /// Which items are disclosed: drawn once for all rounds, or anew each round, row by row (as in the papers)
@@ -120,6 +120,11 @@ impl FederationConfig {
     ) -> Result<Option<PrivacyEngine>, FederationError> {
         let (asked, uniform) = (self.round.ask(expected), self.participation.is_uniform());
         self.privacy.engine((expected, asked, population), (rounds, uniform), key, rng)
+    }
+
+    /// Whether no simulated device ever discloses anything.
+    pub(crate) fn discloses_nothing(&self) -> bool {
+        self.owners.pi == 0.0 && self.owners.disclosure == DisclosureMode::Fixed
     }
 
     /// The policies of a population.

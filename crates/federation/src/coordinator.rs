@@ -5,6 +5,7 @@
 //! [`skip`](Coordinator::skip) the round if too little came. Nothing here waits, reads a clock or sends anything.
 
 use crate::announcement::RoundAnnouncement;
+use crate::divergence;
 use crate::downloads::ModelDistribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     PrivacyEngine, RoundRules, SelectedCohort, Strategy,
 };
 use sottovoce_client::streams;
-use sottovoce_core::{Rng, math};
+use sottovoce_core::Rng;
 use sottovoce_models::{ClusterFigures, Privacy};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
@@ -31,6 +32,8 @@ pub struct Coordinator {
     pub(crate) rules: RoundRules,
     aggregation: Aggregation,
     pub(crate) privacy_engine: Option<PrivacyEngine>,
+    /// Larger values of the shared model say that training diverged.
+    largest_value: f32,
     rng: Rng,
 }
 
@@ -50,6 +53,7 @@ impl Coordinator {
             rules: RoundRules::default(),
             aggregation,
             privacy_engine: None,
+            largest_value: f32::MAX,
             rng,
         }
     }
@@ -58,6 +62,14 @@ impl Coordinator {
     #[must_use]
     pub fn with_rules(mut self, rules: RoundRules) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// The same that takes larger values of the shared model than this for divergence. (A server does not go by losses:
+    /// one device that lies about its own could stop everybody.)
+    #[must_use]
+    pub fn stopping_at(mut self, largest_value: f32) -> Self {
+        self.largest_value = largest_value;
         self
     }
 
@@ -73,8 +85,8 @@ impl Coordinator {
         Ok(self)
     }
 
-    /// From now on does not wait for what the strategy computes on other threads: for servers, which have devices
-    /// waiting. Results then depend on how fast that is.
+    /// From now on does not wait for what the strategy computes on other threads, unless its settings say so: for
+    /// servers, which have devices waiting. Results then depend on how fast that is.
     pub fn never_wait(&mut self) {
         self.strategy.never_wait();
     }
@@ -276,7 +288,7 @@ impl Coordinator {
     /// Applies a round's aggregate: the next version of the shared model. The round's number stays.
     ///
     /// # Errors
-    /// If the shared model is no longer finite, or cannot be sent.
+    /// If training diverged, or the shared model cannot be sent.
     pub fn apply(&mut self, round: RoundId, aggregate: &mut Aggregate) -> Result<(), FederationError> {
         if let Some(privacy_engine) = &mut self.privacy_engine {
             let population = self.selector.population().len();
@@ -291,13 +303,9 @@ impl Coordinator {
         if self.strategy.changes_unsent_rows() {
             aggregate.touch_all();
         }
-        match first_infinite(&self.shared.parameters, aggregate) {
-            Some((table, row)) => {
-                let what = format!("row {row} of table {table:?} is no longer finite");
-                Err(FederationError::Diverged { round: round.0, what })
-            }
-            None => self.distribution.follow(&self.shared, aggregate),
-        }
+        let values = (&self.shared.parameters, &*aggregate);
+        divergence::check_values(round.0, values, self.largest_value)?;
+        self.distribution.follow(&self.shared, aggregate)
     }
 
     /// Writes the state between two rounds.
@@ -377,15 +385,4 @@ impl Coordinator {
         }
         Ok(())
     }
-}
-
-/// The first changed row with a value that is not finite.
-fn first_infinite(shared: &Parameters, changed: &Aggregate) -> Option<(String, usize)> {
-    for (table, sums) in shared.tables().iter().zip(changed.tables()) {
-        let infinite = |&(row, ..): &(usize, u32, &[f32])| !math::all_finite(table.row(row));
-        if let Some((row, ..)) = sums.rows().find(infinite) {
-            return Some((table.shape().name.clone(), row));
-        }
-    }
-    None
 }

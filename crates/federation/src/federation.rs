@@ -1,15 +1,12 @@
 //! The simulator: a coordinator and simulated devices, round after round.
 
 use crate::devices::RoundCall;
+use crate::divergence;
 use crate::selection::select_cohort;
 use crate::{
     Aggregate, Coordinator, FederationError, Offer, ParticipationStats, RowUpdates, Schedule, SimulatedDevices,
 };
 use sottovoce_protocol::Parameters;
-
-/// Training has diverged once the mean loss is this many times that of a model that knows nothing, ln 2 = 0.69 for
-/// pairs.
-const DIVERGED: f64 = 5.8;
 
 /// What an epoch came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -164,13 +161,9 @@ impl Federation {
             return Ok(None);
         }
         let report = std::mem::take(&mut self.partial_epoch).report;
-        match report.loss() {
-            Some(loss) if loss.is_nan() || loss > DIVERGED * self.baseline_loss => {
-                let baseline = self.baseline_loss;
-                let what = format!("the mean loss is {loss:.2}, where a model that knows nothing has {baseline:.2}");
-                Err(FederationError::Diverged { round: self.rounds().saturating_sub(1), what })
-            }
-            _ => Ok(Some(report)),
+        if let Some(loss) = report.loss() {
+            divergence::check_loss(self.rounds().saturating_sub(1), loss, self.baseline_loss)?;
         }
+        Ok(Some(report))
     }
 }

@@ -41,7 +41,7 @@ impl SimulatedFigures {
         for criterion in criteria {
             let lacking = |why| FederationError::Criterion { name: criterion.to_owned(), why };
             let values = match criterion {
-                criteria::SIZE | criteria::CLOSENESS | criteria::LOSS => continue,
+                criteria::SIZE | criteria::CLOSENESS | criteria::KERNEL_CLOSENESS | criteria::LOSS => continue,
                 criteria::AUC => {
                     figures.latest = histories.and_then(latest).map_err(lacking)?;
                     continue;

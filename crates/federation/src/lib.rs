@@ -44,6 +44,7 @@ mod coordinator;
 mod device_versions;
 mod devices;
 mod disclosure;
+mod divergence;
 mod downloads;
 mod error;
 mod federation;

@@ -104,10 +104,17 @@ mod tests {
     }
 
     fn worker() -> Worker {
-        let regularisation = fpl::Regularisation { user: 0.0, positive: 0.0, negative: 0.0 };
+        let regularisation = fpl::Regularisation::default();
         let (factors, negatives) = (1, Negatives::Papers);
-        let client =
-            fpl::Client { factors, triples: 1, learning_rate: 0.1, regularisation, init_deviation: 0.1, negatives };
+        let client = fpl::Client {
+            factors,
+            triples: 1,
+            learning_rate: 0.1,
+            regularisation,
+            init_deviation: 0.1,
+            negatives,
+            steps: fpl::Steps::Together,
+        };
         let buffers = Buffers::new(&erased(client), 3, &layout());
         Worker::new(buffers, Policy::new(1.0).unwrap(), &layout())
     }

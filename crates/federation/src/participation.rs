@@ -35,7 +35,7 @@ choices! {
 
 config! {
     /// What simulated devices are like, and how they are drawn where that depends on them.
-    pub(crate) struct SimulatedParticipation {
+    pub(crate) struct SimulatedParticipation in Devices {
         /// How cohorts are drawn: uniformly, by the length of the history, or by weights from a file
         selection: Selection = Selection::Uniform;
         /// With selection = weights: lines `user weight`; users not named have weight 0

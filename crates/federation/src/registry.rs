@@ -12,7 +12,7 @@ use crate::config::FederationConfig;
 use crate::{Recorder, Simulation};
 use sottovoce_models::federated::{self, Entry};
 use sottovoce_models::registry::{Model, find_in};
-use sottovoce_models::settings::Settings;
+use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{ModelError, Recommender, central};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
@@ -64,6 +64,19 @@ pub fn is_federated(name: &str) -> bool {
     federated::find(name).is_ok()
 }
 
+/// What should be known before a federated model is trained with these settings, if anything.
+pub fn warning(name: &str, settings: &Settings) -> Option<String> {
+    let config = FederationConfig::read(settings);
+    let nothing_leaves = is_federated(name) && config.discloses_nothing();
+    nothing_leaves.then(|| {
+        format!(
+            "pi = 0 and disclosure = fixed: no device discloses anything, so the shared model stays as it began, while \
+             every device downloads it in each round of {} epochs; set a pi above 0",
+            config.epochs
+        )
+    })
+}
+
 /// A simulation of a federated model; `None` for centralised models.
 pub fn simulation(name: &str, settings: &Settings) -> Option<Simulation> {
     federated::find(name).ok().map(|entry| Simulation::new(&entry, settings))
@@ -77,6 +90,20 @@ pub fn recorded(name: &str, settings: &Settings, recorder: Arc<dyn Recorder>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sottovoce_models::settings::Value;
+
+    #[test]
+    fn warns_where_nobody_discloses_anything() {
+        let warned = |model: &str, given: &[(&str, Value)]| {
+            warning(model, &find(model).unwrap().settings(given.iter().cloned()).unwrap())
+        };
+        let word = |word: &str| Value::Word(word.to_owned());
+        assert!(warned("fpl", &[("pi", Value::Real(0.0))]).is_some_and(|warning| warning.contains("pi above 0")));
+        assert_eq!(warned("fpl", &[("pi", Value::Real(0.01))]), None);
+        // The papers' way, negatives leave at pi = 0.
+        assert_eq!(warned("fpl", &[("pi", Value::Real(0.0)), ("disclosure", word("per-round"))]), None);
+        assert_eq!(warned("bpr-mf", &[]), None);
+    }
 
     #[test]
     fn finds_models_by_unique_names() {

@@ -7,13 +7,14 @@ use crate::{
     Coordinator, Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population,
     PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
 };
-use sottovoce_client::streams;
+use sottovoce_client::{check_decoys, streams};
 use sottovoce_core::{Catalog, Histories, History, Rng};
 use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::federated::{DynClient, DynModel, Entry, EpochTraffic, ModelInfo};
 use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{
-    Fit, Flow, Milestone, ModelError, Privacy, Progress, Reason, Recommender, Summary, Tensor, TrainInput, stored,
+    Fit, Flow, Milestone, ModelError, Privacy, Progress, Reason, ReasonKind, Recommender, Summary, Tensor, TrainInput,
+    stored,
 };
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{Keyed, Parameters, TermsDraft, Trained};
@@ -129,6 +130,8 @@ impl Simulation {
         let client = model.client(Some(&schedule));
         let criteria = config.aggregation.requests()?;
         let disclosure = config.disclosure(users, &root)?;
+        check_decoys(&disclosure.policy(), &model.spec(&schedule))
+            .map_err(|why| FederationError::setting("disclosure", "per-round", why.to_string()))?;
         let withholds = disclosure.withholds_items() && !criteria.is_empty();
         let disclosed =
             people.filter(|_| withholds).map(|people| disclosure.disclosed_histories(people)).transpose()?;
@@ -151,7 +154,8 @@ impl Simulation {
         let (model_spec, values) = (model.spec(&schedule), config.values);
         let terms = TermsDraft { model: model_spec, values, samples, criteria, ..TermsDraft::default() };
         let strategy = strategy::build(model.aggregation(devices.len()));
-        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0));
+        let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
+            .stopping_at(model.largest_value());
         let mut coordinator = config.configured(coordinator, engine)?;
         coordinator.ask_among(devices.clone());
         let coordinator = config.participation.apply(coordinator, (&lengths, &devices), fit.watch.users())?;
@@ -385,10 +389,14 @@ impl Recommender for Simulation {
         self.client.is_calibrated()
     }
 
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+    fn reason_kind(&self) -> ReasonKind {
+        self.client.reason_kind()
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
         let mut page = Page::default();
         let (shared, private, history) = self.of(user, &mut page);
-        self.client.explain(shared, private, history, item)
+        self.client.explain(shared, private, history, items)
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {

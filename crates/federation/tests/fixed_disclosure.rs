@@ -37,6 +37,11 @@ fn tensors(model: &str, people: &[Vec<u32>], disclosure: &str, noise: &str) -> B
     ];
     // More than there are interactions: an epoch is a round of everybody, however many items they have.
     settings.extend(has("triples").then_some(("triples", Value::Integer(100))));
+    settings.extend((model == "kgflex").then_some(("cohort", Value::Integer(people.len() as i64))));
+    // As with the triples: told to everybody, and here not to be from the histories that are compared.
+    settings.extend(has("mean_history").then_some(("mean_history", Value::Integer(20))));
+    // Decoys do not go with per-round disclosure.
+    settings.extend(["fpl", "fcf"].contains(&model).then_some(("negatives", word("papers"))));
     let histories = Histories::from_lists(people, ITEMS).unwrap();
     let (model, _) = fitted(model, &settings, (&histories, Some(&catalog(ITEMS))), SEED).unwrap();
     tensor_bits(&*model)
@@ -69,5 +74,23 @@ fn the_shared_model_is_that_of_users_who_have_the_disclosed_items_only() {
                 (tensors(model, &all, "per-round", noise), tensors(model, &less, "per-round", noise));
             assert_ne!((of_all.remove("users"), of_all), (of_less.remove("users"), of_less), "{model}");
         }
+    }
+}
+
+#[test]
+fn decoys_with_per_round_disclosure_are_refused_by_name() {
+    let histories = Histories::from_lists(&people(), ITEMS).unwrap();
+    let refused = |model: &str, more: &[Given]| {
+        let per_round = [("disclosure", word("per-round")), ("epochs", Value::Integer(1))];
+        let settings: Vec<Given> = per_round.into_iter().chain(more.iter().cloned()).collect();
+        fitted(model, &settings, (&histories, Some(&catalog(ITEMS))), SEED).err().map(|error| error.to_string())
+    };
+    let pi = |pi| ("pi", Value::Real(pi));
+    for model in ["fpl", "fcf"] {
+        let why = refused(model, &[pi(0.5)]).unwrap_or_default();
+        assert!(["disclosure = fixed", "negatives = papers"].iter().all(|option| why.contains(option)), "{why}");
+        assert_eq!(refused(model, &[pi(0.5), ("negatives", word("papers"))]), None);
+        // Nothing is withheld, or everything always.
+        assert_eq!((refused(model, &[pi(1.0)]), refused(model, &[pi(0.0)])), (None, None));
     }
 }

@@ -55,7 +55,8 @@ fn a_round_of_all_devices_equals_a_centralised_step_on_all_triples() {
         ("personal_regularisation", Value::Real(0.1)),
         ("shared_regularisation", Value::Real(0.1)),
     ];
-    let federated = [&settings[..], &[("configuration", Value::Word("pfpl+".into()))]].concat();
+    let federated =
+        [&settings[..], &[("strategy", Value::Word("sum".into())), ("cohort", Value::Integer(40))]].concat();
     let central = [&settings[..], &[("batch", Value::Word("all".into()))]].concat();
     let federated = trained("kgflex", &federated, &people, &catalog);
     let central = trained("kgflex-central", &central, &people, &catalog);
@@ -103,7 +104,7 @@ fn users_without_features_are_scored_by_shared_biases() {
         for (item, score) in scores(&*model, user).into_iter().enumerate() {
             assert!((score - general(item)).abs() < 1e-6, "user {user}, item {item}");
         }
-        assert!(model.reasons(user, 0).iter().all(|reason| matches!(reason.because, Because::Fact(_))));
+        assert!(model.reasons(user, &[0])[0].iter().all(|reason| matches!(reason.because, Because::Fact(_))));
     }
     // An item without features scores 0.
     assert!(scores(&*model, 0)[5] == 0.0 && scores(&*model, 0).iter().any(|&score| score > 0.0));

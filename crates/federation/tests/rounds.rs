@@ -28,7 +28,7 @@ fn gives_the_same_bits_on_one_and_on_three_threads() {
     let schedules: [fn() -> Planner; 3] = [
         || configured(Configuration::ParallelPlus),
         || configured(Configuration::Parallel),
-        || fixed(Schedule { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14 }),
+        || fixed(Schedule { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14, mean_history: 20 }),
     ];
     for schedule in schedules {
         let on = |threads| {
@@ -80,7 +80,7 @@ proptest! {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let world = World {
             histories: Histories::from_lists(std::slice::from_ref(&history), 20).unwrap(),
-            schedule: fixed(Schedule { cohort: Cohort::All, triples, rounds: 3 }),
+            schedule: fixed(Schedule { cohort: Cohort::All, triples, rounds: 3, mean_history: 20 }),
             strategy: Box::new(RecordingSum(seen.clone())),
             policy: per_round(0.0),
             ..World::default()
@@ -187,7 +187,7 @@ fn the_sum_diverges_in_large_cohorts_and_damped_strategies_do_not() {
     assert!(federation.coordinator().advice().contains("learning_rate below 0.5 or strategy = adaptive"));
     let stable: [Box<dyn Strategy>; 2] = [
         Box::new(DampedSum { learning_rate: 0.5, devices: 10.0 }),
-        strategy::build(AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: 0.2 })),
+        strategy::build(AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: 0.2, last_column: 3.0 })),
     ];
     for strategy in stable {
         let mut federation = crowd(strategy).federation(1);

@@ -14,6 +14,9 @@ pub const DIVERSITY: &str = "diversity";
 /// How near what was learnt is to the shared model (MW): see [`closeness`].
 pub const CLOSENESS: &str = "closeness";
 
+/// The same by layers and without biases: see [`kernel_closeness`].
+pub const KERNEL_CLOSENESS: &str = "kernel-closeness";
+
 /// How new the latest interaction is: see [`recency`].
 pub const RECENCY: &str = "recency";
 
@@ -34,7 +37,7 @@ pub fn purpose(name: &str) -> &'static str {
     match name {
         SIZE => "updates learnt from more count more",
         DIVERSITY => "updates learnt from more different things count more",
-        CLOSENESS => "updates that go less far from the shared model count more",
+        CLOSENESS | KERNEL_CLOSENESS => "updates that go less far from the shared model count more",
         RECENCY => "updates learnt from newer things count more",
         BALANCE => "updates learnt from evenly spread classes count more",
         SHARPNESS => "updates learnt from sharp images count more",
@@ -50,6 +53,15 @@ pub fn closeness(update: &Update) -> f64 {
     let values = update.tables().iter().flat_map(Rows::values);
     let square: f64 = values.map(|&value| f64::from(value) * f64::from(value)).sum();
     1.0 / (square.sqrt() + 1.0).sqrt()
+}
+
+/// The same with the mean of the layers' Euclidean lengths in place of the length of all: a layer counts as much as
+/// another, whatever its size. Only kernels count, the tensors of two sides and more.
+pub fn kernel_closeness(update: &Update) -> f64 {
+    let length =
+        |rows: &Rows| rows.values().iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt();
+    let lengths: Vec<f64> = update.tables().iter().filter(|rows| rows.len() > 1).map(length).collect();
+    1.0 / (lengths.iter().sum::<f64>() / lengths.len().max(1) as f64 + 1.0).sqrt()
 }
 
 /// Number of different categories among the items of a history; `of` gives an item's.
@@ -81,6 +93,13 @@ mod tests {
         assert_eq!(closeness(trained.update()), 1.0);
         trained.copy_whole(0, &[3.0 * 3.0, 4.0 * 3.0]).unwrap();
         assert_eq!(closeness(trained.update()), 0.25);
+        let shapes = [("kernel", 2, 2), ("bias", 1, 2), ("classes", 2, 1)];
+        let shapes = shapes.map(|(name, rows, cols)| Shape::new(name, rows, cols, Keyed::Dense));
+        let mut trained = Trained::new(&Layout::new(shapes.into()).unwrap());
+        trained.copy_whole(0, &[6.0, 0.0, 0.0, 0.0]).unwrap();
+        trained.copy_whole(1, &[100.0, 100.0]).unwrap();
+        trained.copy_whole(2, &[0.0, 0.0]).unwrap();
+        assert_eq!(kernel_closeness(trained.update()), 0.5);
         assert_eq!(diversity(&[0, 1, 2], |item| vec![item % 2, 7]), 3);
         assert_eq!(recency(86_400 * 10, 86_400 * 40), 0.5);
         assert_eq!(recency(100, 50), 1.0);

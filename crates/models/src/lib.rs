@@ -23,6 +23,7 @@
 pub mod central;
 pub mod classifier;
 pub mod criteria;
+mod explanation;
 pub(crate) mod features;
 pub mod federated;
 mod loss;
@@ -32,8 +33,9 @@ pub(crate) mod sequential;
 pub mod settings;
 pub mod stored;
 
+pub use explanation::{Because, Reason, ReasonKind, strongest};
 pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainResult, TrainStats};
 pub use recommender::{
-    Because, ClusterFigures, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Reason, Recommender, Summary,
-    Tensor, TensorData, Traffic, Turnout, Watch,
+    ClusterFigures, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Recommender, Summary, Tensor,
+    TensorData, Traffic, Turnout, Watch,
 };

@@ -1,5 +1,6 @@
 //! What every recommender can do, whichever way it learns.
 
+use crate::{Reason, ReasonKind};
 use serde::Serialize;
 use sottovoce_core::{Catalog, Histories, History, Names};
 use std::io::{self, Read, Write};
@@ -111,13 +112,18 @@ pub trait Recommender: Send + Sync {
         false
     }
 
-    /// What speaks for an item, for models that can tell; weights add up to its score. In no particular order.
+    /// What its [`reasons`](Self::reasons) are.
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::None
+    }
+
+    /// What speaks for each of some items, for models that can tell. In no particular order.
     ///
     /// # Panics
-    /// If the model was not fitted, or `user` or `item` is unknown.
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
-        let _ = (user, item);
-        Vec::new()
+    /// If the model was not fitted, or `user` or an item is unknown.
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        let _ = user;
+        vec![Vec::new(); items.len()]
     }
 
     /// Takes up what is known of the items, before [`restore`](Self::restore); training is told by its [`Fit`]. Models
@@ -138,34 +144,6 @@ pub trait Recommender: Send + Sync {
     /// # Errors
     /// If the tensors do not fit this model, its settings or the histories.
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError>;
-}
-
-/// Something that speaks for an item, or, with a negative weight, against it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reason {
-    /// What it is.
-    pub because: Because,
-    /// Its part of the item's score.
-    pub weight: f32,
-}
-
-/// Kinds of reasons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
-    /// An item of the person's own history.
-    Had(u32),
-    /// That many people have the item.
-    Popular {
-        /// How many.
-        people: u32,
-    },
-    /// Of the people most like this one, that many have the item.
-    Neighbours {
-        /// How many.
-        people: u32,
-    },
-    /// A feature that the item has, by its number among the catalog's facts.
-    Fact(u32),
 }
 
 /// Circumstances of a training run.

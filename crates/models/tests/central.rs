@@ -23,6 +23,6 @@ fn models_that_explain_scores_give_reasons() {
     for name in ["mostpop", "user-knn", "item-knn", "ease"] {
         let mut recommender = build(name);
         recommender.fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap();
-        assert!(!recommender.reasons(0, 3).is_empty(), "{name}");
+        assert!(!recommender.reasons(0, &[3])[0].is_empty(), "{name}");
     }
 }

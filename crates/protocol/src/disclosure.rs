@@ -87,6 +87,10 @@ impl Trained {
             };
             leaves && (hidden.is_empty() || hidden.binary_search(&row).is_err())
         };
+        // As common, with fixed disclosure: only what is disclosed was trained on. Nothing has to be moved.
+        if rows.indices.iter().enumerate().all(|(position, &row)| leaves(position, row)) {
+            return;
+        }
         let cols = rows.cols();
         // Keeps only the rows that leave with their decoy.
         let mut decoys = decoys.chunks_exact(cols);

@@ -111,13 +111,21 @@ pub struct Trained {
     discloses_everything: bool,
     /// Whether only items of the fixed disclosed set were trained on.
     pub(crate) on_disclosed_items: bool,
+    /// Expected fraction of the owner's items that are trained on.
+    trained_fraction: f64,
+    /// Whether nothing of it will be disclosed.
+    is_discarded: bool,
 }
 
 impl Trained {
     /// Nothing changed yet.
     pub fn new(layout: &Layout) -> Self {
-        let private = vec![PrivateRows::default(); layout.shapes().len()];
-        Self { update: Update::new(layout), private, discloses_everything: false, on_disclosed_items: false }
+        Self::of(Update::new(layout), vec![PrivateRows::default(); layout.shapes().len()])
+    }
+
+    fn of(update: Update, private: Vec<PrivateRows>) -> Self {
+        let (discloses_everything, on_disclosed_items, is_discarded) = (false, false, false);
+        Self { update, private, discloses_everything, on_disclosed_items, trained_fraction: 1.0, is_discarded }
     }
 
     /// Announces, before training, the policy that will be applied: where it withholds nothing, a model need not hide
@@ -129,20 +137,33 @@ impl Trained {
     /// Announces, before training, that only the policy's disclosed items are trained on ([`Policy::disclosed_items`]).
     pub fn expect_disclosed_items(&mut self, policy: &Policy) {
         self.expect(policy.hidden().is_empty(), true);
+        self.trained_fraction = policy.pi();
     }
 
     /// Announces, before training, that nothing will be disclosed: only the private model is trained.
     pub fn expect_no_disclosure(&mut self) {
         self.expect(true, false);
+        self.is_discarded = true;
     }
 
     fn expect(&mut self, discloses_everything: bool, on_disclosed_items: bool) {
         (self.discloses_everything, self.on_disclosed_items) = (discloses_everything, on_disclosed_items);
+        (self.trained_fraction, self.is_discarded) = (1.0, false);
     }
 
     /// Whether every row is expected to leave.
     pub fn discloses_everything(&self) -> bool {
         self.discloses_everything
+    }
+
+    /// Expected fraction of the owner's items that are trained on: π where only the disclosed items are, otherwise 1.
+    pub fn trained_fraction(&self) -> f64 {
+        self.trained_fraction
+    }
+
+    /// Whether nothing will be disclosed, so that the update itself need not be computed.
+    pub fn is_discarded(&self) -> bool {
+        self.is_discarded
     }
 
     /// Clears everything but keeps the buffers' memory.
@@ -349,7 +370,7 @@ impl<State> AddressedUpdate<State> {
     /// The emptied buffers, for the next device.
     pub fn recycle(self) -> Trained {
         let Self { update, private, .. } = self;
-        let mut trained = Trained { update, private, discloses_everything: false, on_disclosed_items: false };
+        let mut trained = Trained::of(update, private);
         trained.clear();
         trained
     }

@@ -33,7 +33,8 @@ pub(crate) enum Audience {
     /// Show the size of an audience: a noisy count, or that it is below k
     #[command(after_help = "Examples:
   sottovoce audience size 'ski fans' --federation news --token-file advertiser.token
-  sottovoce audience size 'ski fans' --again --wait 600 --federation news --token-file advertiser.token")]
+  sottovoce audience size 'ski fans' --again --wait 600 \\
+      --federation news --token-file advertiser.token")]
     Size {
         /// Name or number of the audience
         #[arg(value_name = "AUDIENCE")]
@@ -48,7 +49,8 @@ pub(crate) enum Audience {
     },
     /// Measure sizes at several thresholds before you create an audience; spends privacy budget once
     #[command(after_help = "Example:
-  sottovoce audience thresholds --category skiing --wait 600 --federation news --token-file advertiser.token")]
+  sottovoce audience thresholds --category skiing --wait 600 \\
+      --federation news --token-file advertiser.token")]
     Thresholds {
         #[command(flatten)]
         categories: Categories,
@@ -70,7 +72,8 @@ pub(crate) enum Audience {
     },
     /// List the segment ids that devices reported in a rotation that is over
     #[command(after_help = "Example:
-  sottovoce audience segments 'ski fans' --federation news --token-file advertiser.token > segments")]
+  sottovoce audience segments 'ski fans' \\
+      --federation news --token-file advertiser.token > segments")]
     Segments {
         /// Name or number of the audience
         #[arg(value_name = "AUDIENCE")]

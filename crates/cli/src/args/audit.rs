@@ -11,7 +11,8 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   sottovoce audit --model fpl --data ml-100k --min-interactions 21 --set pi=0.5
   sottovoce audit --model fpl --data synth:town --set cohort=100 --view sums
-  sottovoce audit --model fpl --data ml-100k --sweep pi=0,0.1,0.5,1 --sweep negatives=decoys,papers --out runs/audit
+  sottovoce audit --model fpl --data ml-100k --sweep pi=0,0.1,0.5,1 \\
+      --sweep negatives=decoys,papers --out runs/audit
   sottovoce audit --uploads uploads --devices devices.tsv --data ml-100k
 
 Trains in a simulation and reconstructs users' histories from what their devices sent, by several attacks, next to a popularity \

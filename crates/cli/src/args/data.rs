@@ -1,8 +1,9 @@
 //! `data`, and the options of all commands that read a data set.
 
 use super::Common;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
-use sottovoce_data::{Cleaning, Columns, Format, GraphConfig, LoadOptions, Split};
+use sottovoce_data::{CatalogRule, Cleaning, Columns, Format, GraphConfig, LoadOptions, Repeats, Split, UserSample};
 use std::path::PathBuf;
 
 /// `data`.
@@ -68,8 +69,10 @@ pub(crate) enum Data {
         smoking, politics, gambling, religion) are dropped before anything else, and counted.")]
     Interests(Box<InterestsArgs>),
     /// Split a data set into training, validation and test parts
-    #[command(after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \
-        --validation temporal:0.8 --out parts")]
+    #[command(
+        after_help = "Example:\n  sottovoce data split ml-100k --min-interactions 21 --split temporal:0.8 \\\n      \
+        --validation temporal:0.8 --out parts"
+    )]
     Split {
         #[command(flatten)]
         source: Source,
@@ -164,6 +167,11 @@ pub(crate) struct Preparing {
     pub(crate) loading: Loading,
     #[command(flatten)]
     pub(crate) split: SplitArgs,
+    /// Items of the catalog: all, or those of the training part; test interactions with the others then count as missed
+    /// [default: all]
+    #[arg(long, value_name = "WHICH", value_parser = named(&CatalogRule::NAMES), default_value = "all",
+        hide_default_value = true, hide_possible_values = true, help_heading = "Split")]
+    pub(crate) catalog: CatalogRule,
 }
 
 /// How a file is read.
@@ -173,7 +181,8 @@ pub(crate) struct Reading {
     /// Input format [default: detected from the content]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// Columns by number from 0 or by name: user=0,item=2,rating=stars,timestamp=when
+    /// Columns by number from 0 or by name: user=0,item=2,rating=stars,time=when; time=line-order: lines are in the
+    /// order of time
     #[arg(long, value_name = "MAP")]
     pub(crate) columns: Option<Columns>,
     /// Skip malformed lines and report their number, instead of stopping at the first
@@ -247,34 +256,61 @@ pub(crate) struct CleaningArgs {
     /// Keep ratings of at least R
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     pub(crate) threshold: Option<f32>,
-    /// Keep repeated (user, item) pairs instead of the earliest only
-    #[arg(long)]
+    /// Which interactions of a repeated (user, item) pair stay: earliest, latest, or keep all of them [default:
+    /// earliest]
+    #[arg(long, value_name = "WHICH", value_parser = named(&Repeats::NAMES), hide_possible_values = true)]
+    pub(crate) repeats: Option<Repeats>,
+    /// The same as --repeats keep
+    #[arg(long, hide = true, conflicts_with = "repeats")]
     pub(crate) keep_repeats: bool,
+    /// Keep this share of the users who are left after cleaning, drawn by --seed; with the same seed a smaller sample
+    /// is part of a larger one
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) user_share: Option<f64>,
 }
 
 impl CleaningArgs {
     /// Whether no option was given.
     pub(crate) fn is_default(&self) -> bool {
-        self.cleaning() == Cleaning::default()
+        self.cleaning(0) == Cleaning::default()
     }
 
-    /// No cleaning unless it is asked for: a data set that is described or converted as it is keeps its repeated pairs.
-    pub(crate) fn as_is(&self) -> Cleaning {
-        Cleaning { keep_repeats: self.keep_repeats || self.is_default(), ..self.cleaning() }
+    /// No cleaning unless it is asked for: a data set that is described or converted as it is, or a sample of its
+    /// users, keeps its repeated pairs.
+    pub(crate) fn as_is(&self, seed: u64) -> Cleaning {
+        let how = self.cleaning(seed);
+        let nothing = Cleaning { user_sample: None, ..how.clone() } == Cleaning::default() && self.repeats.is_none();
+        Cleaning { repeats: if nothing { Repeats::Keep } else { how.repeats }, ..how }
     }
 
-    /// Options for the data crate.
-    pub(crate) fn cleaning(&self) -> Cleaning {
-        let Self { min_interactions, k_core, threshold, keep_repeats } = *self;
-        Cleaning { min_interactions, k_core, threshold, keep_repeats }
+    /// Options for the data crate; the seed is that of the sample of users.
+    pub(crate) fn cleaning(&self, seed: u64) -> Cleaning {
+        let Self { min_interactions, k_core, threshold, repeats, keep_repeats, user_share } = *self;
+        let repeats = if keep_repeats { Repeats::Keep } else { repeats.unwrap_or_default() };
+        let user_sample = user_share.map(|share| UserSample { share, seed });
+        Cleaning { min_interactions, k_core, threshold, repeats, user_sample }
+    }
+}
+
+/// One of a few named values.
+fn named<T: Copy + Send + Sync + 'static>(names: &'static [(&'static str, T)]) -> impl TypedValueParser<Value = T> {
+    let values = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));
+    values.try_map(move |given| names.iter().find(|(name, _)| *name == given).map(|(_, value)| *value).ok_or(given))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.trim().parse() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a share is a number above 0 and up to 1".to_owned()),
     }
 }
 
 /// How each history is split.
 #[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "SplitConfig")]
+#[command(next_help_heading = "Split")]
 pub(crate) struct SplitArgs {
-    /// temporal:FRACTION, random:FRACTION or last [default: temporal:0.8, or random:0.8 without timestamps]
+    /// temporal:FRACTION or random:FRACTION for training, newest:FRACTION for the test part, or last [default:
+    /// temporal:0.8, or random:0.8 without timestamps]
     #[arg(long, value_name = "HOW")]
     pub(crate) split: Option<Split>,
     /// Hold a validation part out of the training part in the same way

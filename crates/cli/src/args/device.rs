@@ -1,9 +1,9 @@
 //! Arguments of `device`.
 
-use super::{cutoff, disclosure_mode};
+use super::{TOP_K, cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
 use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
-use sottovoce_protocol::{DisclosureMode, LayerRequirement};
+use sottovoce_protocol::{DisclosureMode, LayerRequirement, Policy};
 use std::path::PathBuf;
 
 /// Criteria that a device can report.
@@ -28,7 +28,7 @@ fn requirement(text: &str) -> Result<String, String> {
 pub(crate) enum Device {
     /// Join a federation with a history that stays on this device
     #[command(
-        after_help = "Example:\n  sottovoce device enrol --server https://films.example:8443 --federation films \
+        after_help = "Example:\n  sottovoce device enrol --server https://films.example:8443 --federation films \\\n      \
         --token-file token --history my-films.tsv\n\n\
         The history is delimited text: item id and, optionally, time in seconds since 1970. It is stored locally and \
         never sent.\n\nFor look-alike modelling give your own click log instead (--clicks): your device computes interests \
@@ -56,7 +56,7 @@ pub(crate) enum Device {
     #[command(after_help = "Example:\n  sottovoce device recommend -k 5 --explain")]
     Recommend {
         /// Number of items
-        #[arg(short, value_name = "K", default_value_t = 10, value_parser = cutoff)]
+        #[arg(short, long = "top-k", aliases = TOP_K, value_name = "K", default_value_t = 10, value_parser = cutoff)]
         k: usize,
         /// Explain each item, if the model can
         #[arg(long)]
@@ -67,7 +67,8 @@ pub(crate) enum Device {
     /// Show or change what may leave this device
     #[command(
         after_help = "Examples:\n  sottovoce device policy\n  sottovoce device policy --pi 0.2 --hide tt0072271\n  \
-        sottovoce device policy --require secure-aggregation --require 'secure-aggregation.colluding>=0.1'\n  \
+        sottovoce device policy --require secure-aggregation \\\n      \
+        --require 'secure-aggregation.colluding>=0.1'\n  \
         sottovoce device policy --pause\n\nA requirement is a privacy layer (secure-aggregation, encryption, noise, \
         anonymous-upload) or a setting of a layer in a round's terms: LAYER.SETTING (must be true), LAYER.SETTING=WORD, \
         LAYER.SETTING>=NUMBER or LAYER.SETTING<=NUMBER, such as 'noise.multiplier>=1' or noise.placement=distributed. \
@@ -93,7 +94,7 @@ pub(crate) enum Device {
     /// Show what left this device, by round and by item
     #[command(after_help = "Examples:\n  sottovoce device ledger\n  sottovoce device ledger --item tt0050083 --json")]
     Ledger {
-        /// Only this item
+        /// Only this item, by id or title
         #[arg(long, value_name = "ITEM")]
         item: Option<String>,
         #[command(flatten)]
@@ -165,7 +166,7 @@ pub(crate) struct Enrol {
     #[arg(long, value_name = "FILE")]
     pub(crate) roster: Option<PathBuf>,
     /// Fraction of your items used to compute uploads, from 0 to 1
-    #[arg(long, value_name = "X", default_value_t = 0.5)]
+    #[arg(long, value_name = "X", default_value_t = Policy::DEFAULT_PI)]
     pub(crate) pi: f64,
     /// Whether these items are drawn once, so that the others are never used, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
@@ -256,10 +257,10 @@ pub(crate) struct ChangePolicy {
     /// Whether these items are drawn once, so that the others are never used, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", value_parser = disclosure_mode())]
     pub(crate) disclosure: Option<DisclosureMode>,
-    /// Item to hide: uploads do not depend on whether you have it; repeatable
+    /// Item to hide, by id or title: uploads do not depend on whether you have it; repeatable
     #[arg(long, value_name = "ITEM")]
     pub(crate) hide: Vec<String>,
-    /// Item to stop hiding; repeatable
+    /// Item to stop hiding, by id or title; repeatable
     #[arg(long, value_name = "ITEM")]
     pub(crate) unhide: Vec<String>,
     /// Take part in no round until --resume

@@ -56,7 +56,7 @@ pub(crate) struct Models {
 /// `bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sottovoce bench                                        all benchmarks, on synthetic data of ml-1m's size
+  sottovoce bench                                        all benchmarks, on synthetic data
   sottovoce bench bpr ials fpl --data ml-1m --peers 'python3 peers.py'
 
 The peer command is called as CMD implicit-bpr|implicit-als FILE --factors N --epochs N --threads 1 and prints one line \

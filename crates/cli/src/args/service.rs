@@ -3,13 +3,13 @@
 use super::{CleaningArgs, Loading, ModelSettings, Reading, disclosure_mode};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
-use sottovoce_protocol::DisclosureMode;
+use sottovoce_protocol::{DisclosureMode, Policy};
 use std::path::PathBuf;
 
 /// `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sottovoce serve                                        on this machine, with data in ./sottovoce-server
+  sottovoce serve                                        on this machine, in ./sottovoce-server
   sottovoce serve --listen 0.0.0.0:8470 --tls-certificate fullchain.pem --tls-key key.pem
   sottovoce serve --config /etc/sottovoce/server.toml --database postgres://sottovoce@db/sottovoce
 
@@ -68,16 +68,18 @@ pub(crate) struct ServerArgs {
 pub(crate) enum Federation {
     /// Create a federation; it starts at once
     #[command(after_help = "Example:
-  sottovoce federation create films --model fpl --catalog-of ml-100k --set triples=20 --set cohort=50 --devices 100 \\
-      --rounds 500
+  sottovoce federation create films --model fpl --catalog-of ml-100k \\
+      --set triples=20 --set cohort=50 --devices 100 --rounds 500
 
 The settings are the model's (`sottovoce models fpl`), among them cohort, over_selection, deadline and robust_aggregation.")]
     Create(Box<Create>),
     /// Create the key that devices share for encrypted updates, and that the server never sees
     #[command(after_help = "Example:
   sottovoce federation key --out films.key
-  sottovoce federation create films --model fpl --set triples=20 --set seal=bfv --federation-key films.key ...
-  sottovoce device enrol --federation films --federation-key films.key ...
+  sottovoce federation create films --model fpl --catalog-of ml-100k \\
+      --set triples=20 --set seal=bfv --devices 100 --federation-key films.key
+  sottovoce device enrol --server https://films.example:8443 --federation films \\
+      --token-file token --history my-films.tsv --federation-key films.key
 
 Give the file to devices, not to the server. Whoever has it can decrypt the updates.")]
     Key {
@@ -115,10 +117,10 @@ Give the file to devices, not to the server. Whoever has it can decrypt the upda
         #[command(flatten)]
         of: FederationArgs,
         /// Number of devices it admits [default: any]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         uses: Option<u64>,
         /// Hours after which it expires [default: never]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         hours: Option<u64>,
         /// Name of the token
         #[arg(long, default_value = "", value_name = "TEXT")]
@@ -133,7 +135,7 @@ Give the file to devices, not to the server. Whoever has it can decrypt the upda
         #[arg(long, value_name = "N", default_value_t = 10)]
         per_day: u64,
         /// Hours after which it expires [default: never]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         hours: Option<u64>,
         /// Name of the token
         #[arg(long, default_value = "", value_name = "TEXT")]
@@ -198,13 +200,13 @@ pub(crate) struct Create {
     #[arg(long, value_name = "FILE", conflicts_with = "catalog_of")]
     pub(crate) titles: Option<PathBuf>,
     /// Number of rounds [default: as many as the model's epochs take]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rounds: Option<u64>,
     /// Devices that must enrol before the first round
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) devices: u32,
     /// With fewer updates a round is abandoned [default: half of those wanted]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) minimum: Option<u32>,
     /// Select only devices that checked in within this time [default: all]
     #[arg(long, value_name = "SECONDS")]
@@ -255,11 +257,13 @@ pub(crate) struct Create {
 /// `fleet`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sottovoce fleet --devices 200 --server http://127.0.0.1:8470 --federation films --token-file enrol.token --data ml-100k
-  sottovoce fleet --devices 10000 --federation films --token-file enrol.token --data synth:town:users=10000 --until-finished")]
+  sottovoce fleet --devices 200 --server http://127.0.0.1:8470 --federation films \\
+      --token-file enrol.token --data ml-100k
+  sottovoce fleet --devices 10000 --federation town --token-file enrol.token \\
+      --data synth:town:users=10000")]
 pub(crate) struct Fleet {
     /// Number of devices: the first users of the data with training interactions [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) devices: Option<u32>,
     /// Address of the server
     #[arg(long, value_name = "URL", env = "SOTTOVOCE_SERVER", default_value = "http://127.0.0.1:8470")]
@@ -284,7 +288,7 @@ pub(crate) struct Fleet {
     #[arg(long, value_name = "FILE")]
     pub(crate) taxonomy: Option<String>,
     /// Fraction of a user's items used to compute uploads
-    #[arg(long, value_name = "PI", default_value_t = 1.0)]
+    #[arg(long, value_name = "PI", default_value_t = Policy::DEFAULT_PI)]
     pub(crate) pi: f64,
     /// Whether these items are drawn once, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
@@ -299,7 +303,7 @@ pub(crate) struct Fleet {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(crate) connections: u16,
     /// Stop after this time [default: when the federation is finished]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
     pub(crate) seconds: Option<f64>,
     /// Split of the histories: devices get the training part
     #[arg(long, value_name = "HOW")]

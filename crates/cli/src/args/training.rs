@@ -1,6 +1,6 @@
 //! `train`, `recommend`, `evaluate` and `unlearn`.
 
-use super::{Preparing, cutoff, key_value};
+use super::{Preparing, TOP_K, cutoff, key_value};
 use clap::{ArgAction, Args, ValueEnum};
 use sottovoce_evaluate::{Candidates, Sampling};
 use sottovoce_experiment::checkpoint::Every;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelSettings {
     /// Set a setting of the model; repeatable
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
+    #[arg(long = "set", alias = "setting", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
     pub(crate) settings: Vec<(String, Value)>,
 }
 
@@ -26,9 +26,12 @@ impl ModelSettings {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sottovoce train --model item-knn --data ml-1m --min-interactions 21 --set k=200
-  sottovoce train --model bpr-mf --data synth:town --validation temporal:0.8 --patience 5 --out runs/bpr
-  sottovoce train --model fpl --data ml-1m --set pi=0.5 --checkpoint runs/fpl/checkpoint --out runs/fpl/model
-  sottovoce train --model sasrec --data ml-1m --split last --validation last --candidates uniform:99 --at 1,5,10
+  sottovoce train --model bpr-mf --data synth:town --validation temporal:0.8 --patience 5 \\
+      --out runs/bpr
+  sottovoce train --model fpl --data ml-1m --set pi=0.5 \\
+      --checkpoint runs/fpl/checkpoint --out runs/fpl/model
+  sottovoce train --model sasrec --data ml-1m --split last --validation last \\
+      --candidates uniform:99 --at 1,5,10
   sottovoce train --model fpl --data town.histories --stream --set epochs=1
   sottovoce train --model kgflex --data synth:town --graph town --out runs/kgflex
   sottovoce models bpr-mf                                list the settings that --set takes")]
@@ -45,7 +48,8 @@ pub(crate) struct Train {
     #[command(flatten)]
     pub(crate) clicks: ClickArgs,
     /// Cutoffs of the metrics
-    #[arg(long, value_name = "K,K..", value_delimiter = ',', default_values_t = [5, 10, 20], value_parser = cutoff)]
+    #[arg(long, aliases = TOP_K, alias = "top-k", value_name = "K,K..", value_delimiter = ',', default_values_t = [5, 10, 20],
+        value_parser = cutoff)]
     pub(crate) at: Vec<usize>,
     /// Items that compete: full (all unseen items), or the test items and N random others, uniform:N or popular:N (by
     /// popularity), which every output labels as sampled; several, separated by commas, give a table each
@@ -122,7 +126,7 @@ pub(crate) enum PeoplePart {
 /// `recommend`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  sottovoce train --model item-knn --data synth:town --out runs/knn\n  \
-    sottovoce recommend --model-dir runs/knn --user r17 -k 5 --explain")]
+    sottovoce recommend --model-dir runs/knn --user 17 -k 5 --explain")]
 pub(crate) struct Recommend {
     /// Folder written by `train --out`
     #[arg(long, value_name = "DIR")]
@@ -131,7 +135,7 @@ pub(crate) struct Recommend {
     #[arg(long, value_name = "USER")]
     pub(crate) user: String,
     /// Number of items
-    #[arg(short, value_name = "K", default_value_t = 10, value_parser = cutoff)]
+    #[arg(short, long = "top-k", aliases = TOP_K, value_name = "K", default_value_t = 10, value_parser = cutoff)]
     pub(crate) k: usize,
     /// Explain each item, for models that can
     #[arg(long)]
@@ -140,7 +144,7 @@ pub(crate) struct Recommend {
 
 /// `evaluate`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  sottovoce evaluate --train train.tsv --test test.tsv \
+#[command(after_help = "Example:\n  sottovoce evaluate --train train.tsv --test test.tsv \\\n      \
     --recommendations elliot.tsv --items items.tsv --at 1,5,10 --json\n\n\
     Files are delimited text or Parquet with a user and an item column. RankedLists are ranked by a `score` column \
     (descending), by a `rank` column (ascending), or by their order in the file. The items file (item, categories \
@@ -159,7 +163,8 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "FILE")]
     pub(crate) items: Option<PathBuf>,
     /// Cutoffs of the metrics
-    #[arg(long, value_name = "K,K..", value_delimiter = ',', default_values_t = [1, 5, 10], value_parser = cutoff)]
+    #[arg(long, aliases = TOP_K, alias = "top-k", value_name = "K,K..", value_delimiter = ',', default_values_t = [1, 5, 10],
+        value_parser = cutoff)]
     pub(crate) at: Vec<usize>,
     /// Also write the metrics of every user, as TSV
     #[arg(long, value_name = "FILE")]
@@ -169,7 +174,8 @@ pub(crate) struct Evaluate {
 /// `unlearn`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  sottovoce unlearn --model fpl --data ml-100k --min-interactions 21 --share 0.2 --set epochs=20 --set factors=20
+  sottovoce unlearn --model fpl --data ml-100k --min-interactions 21 --share 0.2 \\
+      --set epochs=20 --set factors=20
 
 A fraction of the users takes part and withdraws, as many never take part. For doing nothing, for retraining from before they \
 joined, and for fine-tuning (a few epochs without them, which certifies nothing), the table gives the AUC of a membership \

@@ -3,7 +3,7 @@
 mod stored;
 
 use crate::args::{Audit, Common, Sweep};
-use crate::commands::train::{Bytes, test_question, train_with_bar};
+use crate::commands::train::{Bytes, note_limits, test_question, train_with_bar};
 use crate::output::Usage;
 use crate::prepared::from_arguments;
 use crate::{folder, output, people};
@@ -18,7 +18,7 @@ use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan};
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Settings, Value};
+use sottovoce_models::settings::{Choice, Settings, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -35,6 +35,9 @@ struct Outcome<'a> {
     data: &'a str,
     fingerprint: &'a str,
     seed: u64,
+    version: &'static str,
+    split: String,
+    view: String,
     people: usize,
     #[serde(flatten)]
     base: &'a Audited,
@@ -99,6 +102,7 @@ pub(crate) fn run(args: &Audit, common: &Common) -> Result<()> {
     } else {
         from_arguments(&args.data, &args.preparing, common)?
     };
+    note_limits(&base, &data, common);
     let auditor = Auditor { args, common, model, data: &data };
     let base = auditor.audit(&base)?;
     let sweeps: Result<Vec<Swept>> = sweeps.into_iter().map(|(key, values)| auditor.sweep(key, values)).collect();
@@ -116,7 +120,8 @@ fn finish(
     sweeps: &[Swept],
 ) -> Result<()> {
     let (seed, fingerprint) = (common.seed, &data.description.fingerprint);
-    let outcome = Outcome { model, data: &data.name, fingerprint, seed, people, base, sweeps };
+    let (version, split, view) = (env!("CARGO_PKG_VERSION"), data.split.to_string(), args.view.name().to_owned());
+    let outcome = Outcome { model, data: &data.name, fingerprint, seed, version, split, view, people, base, sweeps };
     if let Some(out) = &args.out {
         store(out, data, &outcome)?;
     }

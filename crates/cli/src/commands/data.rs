@@ -15,10 +15,10 @@ use anyhow::Result;
 use serde_json::json;
 use sottovoce_data::town::{Town, TownError, TownSpec, Written};
 use sottovoce_data::{
-    Description, FactsDescription, SplitConfig, describe, describe_facts, split_with, write_parquet, write_split,
-    write_tsv,
+    CatalogRule, Description, FactsDescription, SplitConfig, describe, describe_facts, split_with, write_parquet,
+    write_split, write_tsv,
 };
-use sottovoce_experiment::prepare::default_split;
+use sottovoce_experiment::prepare::choose_split;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -65,9 +65,10 @@ fn show(data: &str, loading: &Loading, common: &Common) -> Result<()> {
     if let Some(folder) = images::folder(data, common) {
         return images::show(&folder, common);
     }
-    let dataset = load(data, &loading.options(common), &loading.cleaning.as_is(), common)?;
+    let dataset = load(data, &loading.options(common), &loading.cleaning.as_is(common.seed), common)?;
     let description = describe(&dataset);
-    let facts = dataset.interactions.catalog.facts.as_deref().map(describe_facts);
+    let interactions = &dataset.interactions;
+    let facts = interactions.catalog.facts.as_deref().map(|facts| describe_facts(facts, &interactions.item));
     if common.json {
         let mut document = serde_json::to_value(&description)?;
         if let (Some(facts), Some(fields)) = (&facts, document.as_object_mut()) {
@@ -84,6 +85,9 @@ fn graph_page(facts: &FactsDescription) -> String {
         let _ = writeln!(text, "  {name:14} {value}");
     };
     line("linked items", format!("{} of {}", grouped(facts.linked), grouped(facts.items)));
+    if facts.without.items > 0 {
+        line("without facts", facts.without.to_string());
+    }
     let hops: Vec<String> =
         (1..).zip(&facts.by_hops).map(|(hops, &count)| format!("{} of {hops}", grouped(count))).collect();
     line("features", format!("{} ({} hops)", grouped(facts.features), hops.join(", ")));
@@ -166,7 +170,7 @@ fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common
             ));
         }
     };
-    let dataset = load(&source.data, &source.reading.options(common), &cleaning.as_is(), common)?;
+    let dataset = load(&source.data, &source.reading.options(common), &cleaning.as_is(common.seed), common)?;
     write(&dataset.interactions, out)?;
     let rows = dataset.interactions.len();
     output::answer(common, &json!({"file": out, "interactions": rows}), || {
@@ -208,10 +212,14 @@ fn split_into_parts(
     to: FileKind,
     common: &Common,
 ) -> Result<()> {
-    let dataset = read(source, cleaning, common)?;
-    let chosen = how.split.unwrap_or(default_split(!dataset.interactions.time.is_empty()));
+    let mut dataset = read(source, cleaning, common)?;
+    let remarks = dataset.report.remarks.len();
+    let chosen = choose_split(&mut dataset, how.split, how.validation)?;
+    if !common.quiet {
+        dataset.report.remarks[remarks..].iter().for_each(|remark| output::note(remark));
+    }
     let SplitArgs { validation, relevant, .. } = how;
-    let splitting = SplitConfig { test: chosen, validation, relevant, seed: common.seed };
+    let splitting = SplitConfig { test: chosen, validation, relevant, catalog: CatalogRule::All, seed: common.seed };
     let parts = split_with(&dataset.interactions, splitting);
     let ending = match to {
         FileKind::Tsv => "tsv",

@@ -13,10 +13,10 @@ mod status;
 use crate::args::{ClickLog, Common, Device as Args};
 use crate::commands::data::dropped;
 use crate::folder;
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use anyhow::{Context, Result};
 use serde_json::json;
-use sottovoce_device::{ClickImport, Device, DeviceError, ImportSummary, read_history};
+use sottovoce_device::{ClickImport, Device, DeviceError, Explanation, ImportSummary, Items, Lookup, read_history};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -57,6 +57,9 @@ fn interactions(file: &Path) -> Result<Vec<(String, Option<i64>)>> {
 
 fn import(device: &mut Device, file: &Path, common: &Common) -> Result<()> {
     let read = interactions(file)?;
+    if read.is_empty() {
+        return usage(format!("{} has no interactions", file.display()));
+    }
     let imported = device.import(read.iter().map(|(id, time)| (id.as_str(), *time)))?;
     let ImportSummary { added, repeated, unknown, adapted } = imported;
     let total = device.history().len();
@@ -118,13 +121,23 @@ fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Resul
         let item = |item: &sottovoce_device::RecommendedItem| {
             let mut entry = json!({"item": item.item, "title": item.title, "score": item.score});
             if explain {
-                let reasons = item.reasons.iter().map(|said| json!({"text": said.text, "share": said.share}));
-                entry["reasons"] = reasons.collect();
+                let reason = |said: &Explanation| {
+                    let mut reason = json!({"text": said.text, "share": said.share});
+                    if let Some(item) = &said.item {
+                        reason["item"] = json!(item);
+                    }
+                    reason
+                };
+                entry["reasons"] = item.reasons.iter().map(reason).collect();
             }
             entry
         };
         let items: Vec<_> = list.items.iter().map(item).collect();
-        return output::print_json(&json!({"model": list.model, "version": list.version, "items": items}));
+        let mut document = json!({"model": list.model, "version": list.version, "items": items});
+        if explain {
+            document["reasons"] = json!({"kind": list.reasons.name(), "text": list.reasons.sentence(&list.model)});
+        }
+        return output::print_json(&document);
     }
     let mut text = format!("For you, by {} (version {} of the shared model):\n", list.model, list.version);
     for (index, item) in list.items.iter().enumerate() {
@@ -135,8 +148,15 @@ fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Resul
     }
     if list.items.is_empty() {
         text.push_str("there is nothing to recommend: every item is in your history\n");
-    } else if explain && list.items.iter().all(|item| item.reasons.is_empty()) {
-        let _ = writeln!(text, "{} scores by latent factors and cannot explain.", list.model);
+    } else if explain {
+        let none = list.items.iter().all(|item| item.reasons.is_empty());
+        let _ = match list.reasons.has_reasons() && none {
+            true => writeln!(text, "Nothing in your history speaks for these items."),
+            false => writeln!(text, "{}", list.reasons.sentence(&list.model)),
+        };
+        if !none {
+            text.push_str("Reasons are computed here and stay here; they may name items that you hide or withhold.\n");
+        }
     }
     output::print(&text)
 }
@@ -144,6 +164,25 @@ fn recommend(device: &Device, k: usize, explain: bool, common: &Common) -> Resul
 /// An item by its title, if it has one.
 fn named(id: &str, title: Option<&str>) -> String {
     title.map_or_else(|| id.to_owned(), |title| format!("{title} [{id}]"))
+}
+
+/// The id of the item that a word means: an id, or a title that one item has.
+fn item(items: &Items, word: &str) -> Result<String> {
+    let name = |&row: &u32| named(items.id(row as usize), items.title(row as usize));
+    let list = |rows: &[u32]| rows.iter().map(name).collect::<Vec<_>>().join(", ");
+    match items.lookup(word) {
+        Lookup::Found(row) => Ok(items.id(row as usize).to_owned()),
+        Lookup::Ambiguous(rows) => {
+            usage(format!("several items are called `{word}`; give the id of one of them: {}", list(&rows)))
+        }
+        Lookup::Unknown(similar) if similar.is_empty() => {
+            usage(format!("the catalog has no item with the id or title `{word}`"))
+        }
+        Lookup::Unknown(similar) => usage(format!(
+            "the catalog has no item with the id or title `{word}`; did you mean one of these: {}?",
+            list(&similar)
+        )),
+    }
 }
 
 /// Invalid arguments are usage errors; the rest are failures.

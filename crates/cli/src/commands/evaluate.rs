@@ -1,15 +1,23 @@
 //! `evaluate`: the recommendation lists of any system.
 
+mod mismatches;
+
 use crate::args::{Common, Evaluate};
 use crate::lists_file::{self, Recommended};
 use crate::{folder, metrics_table, output};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use mismatches::Mismatches;
 use serde::Serialize;
 use sottovoce_core::{Catalog, Categories, Histories, HistoriesBuilder, Names};
 use sottovoce_data::{Interactions, LoadOptions, canonical_order};
-use sottovoce_evaluate::{EvaluationInput, Metrics, RankedLists, RankedListsBuilder, evaluate_lists};
+use sottovoce_evaluate::{
+    EvaluationInput, Metrics, RankedLists, RankedListsBuilder, RankedListsError, evaluate_lists, source_bias,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
+
+/// With more categories, their bias is in the JSON document only.
+const MOST_CATEGORIES: usize = 30;
 
 #[derive(Serialize)]
 struct Outcome<'a> {
@@ -17,6 +25,10 @@ struct Outcome<'a> {
     users_with_test: usize,
     items: usize,
     at: &'a BTreeMap<usize, Metrics>,
+    /// B_T by category.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_bias: Option<BTreeMap<String, Option<f64>>>,
+    mismatches: &'a Mismatches,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -27,6 +39,15 @@ pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
     let test = interactions(&args.test)?;
     let catalog = args.items.as_deref().map(sottovoce_data::read_catalog).transpose()?;
     let (recommended, ranked_by) = lists_file::read(&args.recommendations)?;
+    let mismatches = Mismatches::between(&train, &test, &recommended, catalog.as_ref());
+    if mismatches.no_list_of_test_users(&test) {
+        let [lists, tested] = [&args.recommendations, &args.test].map(|path| path.display());
+        let (theirs, known) = (&recommended[0].user, &test.users[0]);
+        bail!(
+            "{lists} has no list of any user of {tested}: its users are called like `{theirs}`, those of the test part \
+             like `{known}`; write the lists with the ids of the data"
+        );
+    }
     let index = Index::new(&train, &test, &recommended, catalog.as_ref());
     let lists =
         index.lists(&recommended, ranked_by.order()).with_context(|| args.recommendations.display().to_string())?;
@@ -37,14 +58,20 @@ pub(crate) fn run(args: &Evaluate, common: &Common) -> Result<()> {
     if let Some(path) = &args.per_user {
         folder::write_file(path, metrics_table::by_user(&evaluation, &index.users).as_bytes())?;
     }
+    let notes = [index.notes(catalog.as_ref()), mismatches.messages()].concat();
     let outcome = Outcome {
         users: index.users.len(),
         users_with_test: evaluation.per_user.users.len(),
         items: index.items.len(),
         at: &evaluation.at,
-        notes: index.notes(catalog.as_ref()),
+        source_bias: categories.as_ref().map(|all| source_bias(question.train, all)),
+        mismatches: &mismatches,
+        notes,
     };
-    if common.json { output::print_json(&outcome) } else { show(&outcome, common) }
+    if !common.quiet {
+        outcome.notes.iter().for_each(|note| output::note(note));
+    }
+    if common.json { output::print_json(&outcome) } else { show(&outcome) }
 }
 
 fn interactions(path: &Path) -> Result<Interactions> {
@@ -79,7 +106,16 @@ impl Index {
                 .push(user as usize, item, entry.value)
                 .with_context(|| format!("{}, {}", entry.user, entry.item))?;
         }
-        Ok(builder.finish()?)
+        match builder.finish() {
+            Err(RankedListsError::Repeated(user, item)) => {
+                bail!(
+                    "item `{}` comes more than once in the list of user `{}`",
+                    &self.items[item as usize],
+                    &self.users[user]
+                )
+            }
+            other => Ok(other?),
+        }
     }
 
     /// The interactions of one file with common indices, each pair once.
@@ -139,11 +175,13 @@ fn index<'a>(first: &Names, names: impl Iterator<Item = &'a str>) -> (Names, Has
     (ordered, numbers)
 }
 
-fn show(outcome: &Outcome<'_>, common: &Common) -> Result<()> {
+fn show(outcome: &Outcome<'_>) -> Result<()> {
     let [users, tested, items] = [outcome.users, outcome.users_with_test, outcome.items].map(output::grouped);
     output::print_line(&format!("{users} users ({tested} with test items), {items} items"))?;
-    if !common.quiet {
-        outcome.notes.iter().for_each(|note| output::note(note));
+    output::print(&metrics_table::by_cutoff(outcome.at, "lists as given"))?;
+    match &outcome.source_bias {
+        Some(bias) if bias.len() <= MOST_CATEGORIES => output::print(&metrics_table::bias(bias, outcome.at)),
+        Some(bias) => output::print_line(&format!("bias of {} categories: see --json", output::grouped(bias.len()))),
+        None => Ok(()),
     }
-    output::print(&metrics_table::by_cutoff(outcome.at, "lists as given"))
 }

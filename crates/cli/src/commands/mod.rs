@@ -24,8 +24,10 @@ mod shell;
 mod train;
 mod unlearn;
 
-use crate::args::{Command, Program};
+use crate::args::{Command, Data, Program};
+use crate::folder::{Target, check_writable};
 use anyhow::{Context, Result};
+use std::path::PathBuf;
 
 /// Does what was asked.
 pub(crate) fn run(program: Program) -> Result<()> {
@@ -33,6 +35,7 @@ pub(crate) fn run(program: Program) -> Result<()> {
     if let Some(threads) = common.threads {
         rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global().context("starting threads")?;
     }
+    outputs(&command).into_iter().try_for_each(check_writable)?;
     match command {
         Command::Demo(args) => demo::run(&args, &common),
         Command::Data(args) => data::run(&args, &common),
@@ -65,6 +68,34 @@ pub(crate) fn run(program: Program) -> Result<()> {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
     }
+}
+
+/// Everything that a command will write at its end, which is checked before it starts.
+fn outputs(command: &Command) -> Vec<Target<'_>> {
+    let (mut wholes, mut intos, mut files): (Vec<&PathBuf>, Vec<&PathBuf>, Vec<&PathBuf>) = Default::default();
+    match command {
+        Command::Demo(args) => intos.push(&args.out),
+        Command::Data(Data::Convert { out, .. }) => files.push(out),
+        Command::Data(Data::Synth { out, .. } | Data::Split { out, .. }) => wholes.push(out),
+        Command::Data(Data::History { out, .. }) => files.extend(out),
+        Command::Data(Data::Interests(args)) => files.extend(&args.out),
+        Command::Train(args) => {
+            wholes.extend(&args.out);
+            intos.extend(&args.checkpoint);
+        }
+        Command::Evaluate(args) => files.extend(&args.per_user),
+        Command::Run(args) if !args.plan => intos.extend(&args.out),
+        Command::Audit(args) => wholes.extend(&args.out),
+        Command::Fleet(args) => {
+            files.extend(args.devices_out.iter().chain(&args.model_out));
+            intos.extend(&args.store);
+        }
+        Command::Man(args) => intos.extend(&args.out),
+        _ => {}
+    }
+    let wholes = wholes.into_iter().map(|path| Target::Whole(path));
+    let intos = intos.into_iter().map(|path| Target::Into(path));
+    wholes.chain(intos).chain(files.into_iter().map(|path| Target::File(path))).collect()
 }
 
 /// The answer of a command that is not in this build.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value as Json, json};
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Domain, Setting};
+use sottovoce_models::settings::{Domain, Group, Setting};
 use std::fmt::Write;
 
 /// `sottovoce models [NAME]`.
@@ -38,12 +38,14 @@ fn page(model: &Model) -> String {
     if settings.is_empty() {
         text.push_str("\n  No settings.\n");
     }
-    for setting in settings {
-        let _ = write!(
-            text,
-            "\n  {} = {}\n      {}\n      {}\n",
-            setting.key, setting.default, setting.help, setting.domain
-        );
+    for group in Group::ALL {
+        let own: Vec<&&Setting> = settings.iter().filter(|setting| setting.group == group).collect();
+        if !own.is_empty() {
+            let _ = writeln!(text, "\n{}", group.name());
+        }
+        for Setting { key, default, help, domain, .. } in own {
+            let _ = write!(text, "\n  {key} = {default}\n      {help}\n      {domain}\n");
+        }
     }
     text
 }
@@ -68,5 +70,8 @@ fn describe_setting(setting: &Setting) -> Json {
         Domain::Switch => json!({"kind": "switch"}),
         Domain::Text => json!({"kind": "text"}),
     };
-    json!({"key": setting.key, "help": setting.help, "default": setting.default, "domain": domain, "earlier_names": setting.aliases})
+    json!({
+        "key": setting.key, "group": setting.group.name(), "help": setting.help, "default": setting.default,
+        "domain": domain, "earlier_names": setting.aliases,
+    })
 }

@@ -6,7 +6,8 @@ use crate::output::{self, Usage};
 use anyhow::Result;
 use serde::Serialize;
 use sottovoce_models::settings::nearest;
-use sottovoce_models::{Because, Reason};
+use sottovoce_models::{Because, Reason, ReasonKind, strongest};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Reasons shown for an item.
@@ -16,7 +17,18 @@ const REASONS: usize = 3;
 struct List<'a> {
     user: &'a str,
     model: &'a str,
+    /// What reasons are, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasons: Option<ShownKind>,
     items: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownKind {
+    kind: &'static str,
+    text: String,
+    #[serde(skip)]
+    exist: bool,
 }
 
 #[derive(Serialize)]
@@ -31,6 +43,9 @@ struct Entry<'a> {
 #[derive(Serialize)]
 struct ShownReason {
     text: String,
+    /// The item of the history, if the reason is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<String>,
     share: f64,
 }
 
@@ -41,12 +56,22 @@ pub(crate) fn run(args: &Recommend, common: &Common) -> Result<()> {
         return Err(unknown_user(args, &stored).into());
     };
     let items = best(&stored, user, args.k);
+    let reasons = args.explain.then(|| reasons(&stored, user, &items));
+    let (kind, mut reasons) = reasons.map_or((None, Vec::new()), |(kind, reasons)| (Some(kind), reasons));
+    reasons.reverse();
+    let entry = |(item, score): (usize, f32)| Entry {
+        item: &stored.catalog.ids[item],
+        title: stored.catalog.title(item),
+        score,
+        reasons: reasons.pop(),
+    };
     let list = List {
         user: &args.user,
         model: &stored.about.model,
-        items: items.into_iter().map(|(item, score)| entry(args, &stored, user, item, score)).collect(),
+        reasons: kind.map(|kind| shown_kind(kind, &stored.about.model)),
+        items: items.into_iter().map(entry).collect(),
     };
-    if common.json { output::print_json(&list) } else { show(args, &list) }
+    if common.json { output::print_json(&list) } else { show(&list) }
 }
 
 fn unknown_user(args: &Recommend, stored: &Stored) -> Usage {
@@ -73,39 +98,30 @@ fn best(stored: &Stored, user: usize, k: usize) -> Vec<(usize, f32)> {
     ranked
 }
 
-fn entry<'a>(args: &Recommend, stored: &'a Stored, user: usize, item: usize, score: f32) -> Entry<'a> {
-    let reasons = args.explain.then(|| explain(stored, &stored.recommender.reasons(user, item as u32)));
-    Entry { item: &stored.catalog.ids[item], title: stored.catalog.title(item), score, reasons }
+fn shown_kind(kind: ReasonKind, model: &str) -> ShownKind {
+    ShownKind { kind: kind.name(), text: kind.sentence(model), exist: kind.has_reasons() }
 }
 
-/// The strongest reasons, each with its share of all positive ones.
-fn explain(stored: &Stored, reasons: &[Reason]) -> Vec<ShownReason> {
-    let total: f64 = reasons.iter().map(|reason| f64::from(reason.weight.max(0.0))).sum();
-    let mut strongest: Vec<_> = reasons.iter().filter(|reason| reason.weight > 0.0).collect();
-    strongest.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    strongest
-        .into_iter()
-        .take(REASONS)
-        .map(|reason| ShownReason { text: in_words(stored, reason), share: f64::from(reason.weight) / total })
-        .collect()
+/// What the model's reasons are, and the strongest ones for each of some items.
+fn reasons(stored: &Stored, user: usize, items: &[(usize, f32)]) -> (ReasonKind, Vec<Vec<ShownReason>>) {
+    let indices: Vec<u32> = items.iter().map(|(item, _)| *item as u32).collect();
+    let reasons = stored.recommender.reasons(user, &indices);
+    (stored.recommender.reason_kind(), reasons.iter().map(|reasons| shown(stored, reasons)).collect())
 }
 
-fn in_words(stored: &Stored, reason: &Reason) -> String {
-    match reason.because {
-        Because::Had(item) => {
-            let item = item as usize;
-            format!("because of {}", stored.catalog.title(item).unwrap_or(&stored.catalog.ids[item]))
-        }
-        Because::Popular { people } => format!("{people} users have it"),
-        Because::Neighbours { people } => format!("{people} users with similar histories have it"),
-        Because::Fact(feature) => {
-            let facts = stored.catalog.facts.as_ref();
-            facts.map_or_else(String::new, |facts| facts.name(feature as usize))
-        }
-    }
+fn shown(stored: &Stored, reasons: &[Reason]) -> Vec<ShownReason> {
+    let title =
+        |item: u32| Cow::from(stored.catalog.title(item as usize).unwrap_or(&stored.catalog.ids[item as usize]));
+    let feature = |fact: u32| stored.catalog.facts.as_ref().map_or_else(String::new, |facts| facts.name(fact as usize));
+    let shown = |(because, share): (Because, f64)| {
+        let item =
+            if let Because::Had(item) = because { Some(stored.catalog.ids[item as usize].to_owned()) } else { None };
+        Some(ShownReason { text: because.in_words(title, feature)?, item, share })
+    };
+    strongest(reasons, REASONS).into_iter().filter_map(shown).collect()
 }
 
-fn show(args: &Recommend, list: &List<'_>) -> Result<()> {
+fn show(list: &List<'_>) -> Result<()> {
     let mut text = format!("For {}, by {}:\n", list.user, list.model);
     for (rank, entry) in (1..).zip(&list.items) {
         let name = entry.title.map_or_else(|| entry.item.to_owned(), |title| format!("{title} [{}]", entry.item));
@@ -116,8 +132,12 @@ fn show(args: &Recommend, list: &List<'_>) -> Result<()> {
     }
     if list.items.is_empty() {
         text.push_str("nothing to recommend: every item is in the history\n");
-    } else if args.explain && list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty)) {
-        let _ = writeln!(text, "{} scores by latent factors and has no explanations.", list.model);
+    } else if let Some(kind) = &list.reasons {
+        let none = list.items.iter().all(|entry| entry.reasons.as_ref().is_some_and(Vec::is_empty));
+        let _ = match kind.exist && none {
+            true => writeln!(text, "Nothing in the history of {} speaks for these items.", list.user),
+            false => writeln!(text, "{}", kind.text),
+        };
     }
     output::print(&text)
 }

@@ -95,6 +95,10 @@ fn show_event(event: &Event<'_>, bar: &mut Bar, quiet: bool) {
                 output::note("the last line of the journal was torn; its trial runs again");
             }
         }
+        Event::Data { label, notes } if !quiet => {
+            notes.iter().for_each(|line| output::note(&format!("{label}: {line}")));
+        }
+        Event::Data { .. } => {}
         Event::Started(trial) => bar.say(&trial.describe()),
         Event::Progress { trial, done, planned, value: Some(value) } => {
             let accuracy = 100.0 * value;

@@ -3,7 +3,7 @@
 mod from_clicks;
 mod from_histories;
 
-use crate::args::{Common, Train};
+use crate::args::{Common, PeoplePart, Train};
 use crate::model_dir::{self, About};
 use crate::output::usage;
 use crate::prepared::from_arguments;
@@ -12,8 +12,8 @@ use crate::{folder, measure, metrics_table, output};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sottovoce_core::Catalog;
-use sottovoce_data::DataSplit;
-use sottovoce_evaluate::{Candidates, Evaluation, EvaluationInput, Metric, Metrics, Protocol};
+use sottovoce_data::{CatalogRule, Cleaning, ColumnReport, DataSplit, Format, GraphConfig};
+use sottovoce_evaluate::{Candidates, Evaluation, EvaluationInput, Metric, Metrics, Protocol, source_bias};
 use sottovoce_experiment::checkpoint::{self, Begin, Identity, Store};
 use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
@@ -22,7 +22,7 @@ use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
 use sottovoce_federation::{HistoryFile, registry};
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Domain, Settings};
+use sottovoce_models::settings::{Domain, Settings, Value};
 use sottovoce_models::{ClusterFigures, Flow, Privacy, Summary, Turnout};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,9 +35,15 @@ const MONITORED: MetricAt = MetricAt { key: Metric::Ndcg, cutoff: 10 };
 #[derive(Serialize)]
 pub(crate) struct Outcome<'a, Data, Seconds> {
     model: &'static str,
+    /// All of them, with those that were not given at their defaults.
     settings: &'a Settings,
     seed: u64,
+    /// Of the program.
+    version: &'static str,
     data: Data,
+    /// How the model is evaluated, where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<ProtocolFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +96,9 @@ impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
             model: model.name,
             settings,
             seed,
+            version: env!("CARGO_PKG_VERSION"),
             data,
+            protocol: None,
             candidates: None,
             metrics: None,
             with_other_candidates: Vec::new(),
@@ -122,9 +130,57 @@ struct DataFacts<'a> {
     train: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     validation: Option<usize>,
+    /// With those of items that are not in the catalog.
     test: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test_not_in_catalog: Option<usize>,
     without_test: usize,
+    cleaning: &'a Cleaning,
     split: String,
+    catalog: CatalogRule,
+    /// B_T by category.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_bias: Option<BTreeMap<String, Option<f64>>>,
+    format: Format,
+    /// Which columns were read as what; none for invented data.
+    columns: Option<&'a ColumnReport>,
+    /// The knowledge graph about the items, if there is one.
+    graph: Option<GraphConfig>,
+    /// Whether bad lines were skipped, and how many there were.
+    skip_bad: bool,
+    skipped: u64,
+    /// What was assumed or converted.
+    remarks: &'a [String],
+}
+
+/// What was chosen for splitting and evaluation.
+#[derive(Serialize)]
+struct ProtocolFacts {
+    split: String,
+    split_seed: u64,
+    validation: Option<String>,
+    relevant: Option<f32>,
+    at: Vec<usize>,
+    candidates: Vec<String>,
+    /// Epochs without a better value of the metric on the validation part, after which training stops.
+    patience: Option<u32>,
+    metric_of_patience: Option<String>,
+}
+
+impl ProtocolFacts {
+    fn of(args: &Train, data: &Prepared, seed: u64) -> Self {
+        let split = args.preparing.split;
+        Self {
+            split: data.split.to_string(),
+            split_seed: seed,
+            validation: split.validation.map(|split| split.to_string()),
+            relevant: split.relevant,
+            at: args.at.clone(),
+            candidates: args.candidates(seed).iter().map(ToString::to_string).collect(),
+            patience: args.patience,
+            metric_of_patience: args.patience.map(|_| MONITORED.to_string()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -197,6 +253,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let settings = model.settings(args.settings.given())?;
     if !common.quiet {
         settings.notes().for_each(|note| output::note(&note));
+        registry::warning(model.name, &settings).iter().for_each(|warning| output::note(warning));
     }
     if from_clicks::are_clicks(args) {
         return from_clicks::run(args, common, model, &settings);
@@ -204,7 +261,15 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
         return from_histories::run(args, common, model, &settings);
     }
+    if args.clicks.before.is_some() || args.clicks.people != PeoplePart::Test {
+        return usage(format!(
+            "--before and --people are for click logs, and {} is none (--taxonomy makes it one)",
+            args.data
+        ));
+    }
     let data = from_arguments(&args.data, &args.preparing, common)?;
+    note_limits(&settings, &data, common);
+    check_test_part(args, &data)?;
     let job = Job { args, common, model, settings: &settings, data: &data };
     let trained = job.train()?;
     let started = Instant::now();
@@ -222,12 +287,48 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         best_epoch: trained.best_epoch,
         curve: &trained.curve,
         vectors: (vectors > 0.0).then_some(vectors),
-        ..Outcome::new((model, &settings, common.seed), DataFacts::of(&data), &trained.summary, seconds)
+        protocol: Some(ProtocolFacts::of(args, &data, common.seed)),
+        ..Outcome::new((model, &settings, common.seed), DataFacts::of(&data, args), &trained.summary, seconds)
     };
     if let Some(out) = &args.out {
         job.store(out, &trained, &outcome)?;
     }
     if common.json { output::print_json(&outcome) } else { show(args, model, &outcome) }
+}
+
+/// Notes what was asked for and is more than the data have.
+pub(super) fn note_limits(settings: &Settings, data: &Prepared, common: &Common) {
+    let learners = data.parts.train.iter().filter(|history| !history.is_empty()).count();
+    let cohort = settings.get("cohort").and_then(Value::number);
+    if cohort.is_some_and(|cohort| cohort > learners as f64) && !common.quiet {
+        let cohort = cohort.unwrap_or_default();
+        output::note(&format!("a cohort of {cohort} devices, but {learners} users can train: all are in every round"));
+    }
+}
+
+/// Fails if there is nothing to evaluate the model on, before it is trained.
+fn check_test_part(args: &Train, data: &Prepared) -> Result<()> {
+    let (test, items) = (data.parts.test.interactions(), data.parts.catalog.len());
+    if test == 0 {
+        return usage(format!(
+            "{} has no test interactions (--split {}{}): nobody has enough interactions for the split, or all are below \
+             --relevant",
+            data.name,
+            data.split,
+            args.preparing.split.relevant.map_or_else(String::new, |least| format!(", --relevant {least}"))
+        ));
+    }
+    let most = args.candidates(0).into_iter().map(|candidates| match candidates {
+        Candidates::Sampled { negatives, .. } => negatives,
+        Candidates::AllUnrated => 0,
+    });
+    match most.max() {
+        Some(negatives) if negatives >= items => usage(format!(
+            "--candidates asks for {negatives} negatives, but {} has {items} items: ask for fewer, or for `full`",
+            data.name
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A training as the arguments ask for it.
@@ -291,6 +392,7 @@ impl Job<'_> {
             ("graph", graph_fingerprint(self.data)),
             ("split", self.data.split.to_string()),
             ("validation", or(split.validation.map(|split| split.to_string()), "none")),
+            ("catalog", if self.data.catalog == CatalogRule::All { "all" } else { "training" }.to_owned()),
             ("relevant", or(split.relevant.map(|least| least.to_string()), "all")),
             ("patience", or(self.args.patience.map(|patience| patience.to_string()), "none")),
         ];
@@ -353,6 +455,7 @@ pub(super) fn test_question(data: &Prepared) -> EvaluationInput<'_> {
         train: &data.parts.train,
         also_seen: data.parts.validation.as_ref(),
         test: &data.parts.test,
+        cold_test: data.parts.cold.test_items(),
         categories: data.parts.catalog.categories.as_ref(),
     }
 }
@@ -374,8 +477,9 @@ fn graph_fingerprint(data: &Prepared) -> String {
 }
 
 impl<'a> DataFacts<'a> {
-    fn of(data: &'a Prepared) -> Self {
-        let parts = &data.parts;
+    fn of(data: &'a Prepared, args: &Train) -> Self {
+        let (parts, read) = (&data.parts, &data.description.report);
+        let loading = &args.preparing.loading;
         Self {
             name: &data.name,
             fingerprint: &data.description.fingerprint,
@@ -383,9 +487,19 @@ impl<'a> DataFacts<'a> {
             items: parts.catalog.len(),
             train: parts.train.interactions(),
             validation: parts.validation.as_ref().map(sottovoce_core::Histories::interactions),
-            test: parts.test.interactions(),
+            test: parts.test.interactions() + parts.cold.test_interactions(),
+            test_not_in_catalog: parts.cold.test_items().map(|_| parts.cold.test_interactions()),
             without_test: parts.without_test,
+            cleaning: &data.cleaning,
             split: data.split.to_string(),
+            catalog: data.catalog,
+            source_bias: parts.catalog.categories.as_ref().map(|all| source_bias(&parts.train, all)),
+            format: data.description.format,
+            columns: read.columns.as_ref(),
+            graph: loading.graph.plan(),
+            skip_bad: loading.reading.skip_bad,
+            skipped: read.bad.skipped,
+            remarks: &read.remarks,
         }
     }
 }
@@ -434,6 +548,9 @@ fn show(args: &Train, model: &Model, outcome: &DataSetOutcome<'_>) -> Result<()>
 fn show_federated<D, S>(outcome: &Outcome<'_, D, S>) -> Result<()> {
     if let Some(turnout) = &outcome.turnout {
         output::print_line(&describe_turnout(turnout))?;
+        if turnout.received == 0 {
+            output::note("no update was received: the model has learnt nothing");
+        }
     }
     if let Some(clusters) = &outcome.clusters {
         output::print_line(&describe_clusters(clusters))?;

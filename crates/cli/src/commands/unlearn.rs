@@ -1,15 +1,19 @@
 //! `unlearn`: what a model retains of users who withdraw.
 
 use crate::args::{Common, Preparing, SplitArgs, Unlearn};
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use crate::prepared::from_arguments;
 use anyhow::Result;
 use serde_json::{Value, json};
+use sottovoce_data::CatalogRule;
 use sottovoce_experiment::unlearning::{Findings, Outcome, Plan, Separation, UnlearningError, measure};
 use std::fmt::Write;
 
 /// `sottovoce unlearn`.
 pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
+    if args.preparing.catalog != CatalogRule::All {
+        return usage("`unlearn` compares models of those who stay with one catalog: --catalog does not apply");
+    }
     // Nothing is tuned: a validation part would only be lost to training.
     let split = SplitArgs { validation: None, ..args.preparing.split };
     let data = from_arguments(&args.data, &Preparing { split, ..args.preparing.clone() }, common)?;

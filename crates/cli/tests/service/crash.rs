@@ -8,16 +8,27 @@ use std::time::Duration;
 
 const TOWN: &str = "synth:town:users=60";
 
-/// Enough epochs to outlast the kills.
-fn settings(kills: usize) -> Vec<String> {
+/// A model and its settings.
+struct Training {
+    model: &'static str,
+    settings: Vec<String>,
+}
+
+/// FPL with enough epochs to outlast the kills.
+fn fpl(kills: usize) -> Training {
     lasting((kills / 4).max(10), &[])
 }
 
-/// Settings with this many epochs.
-fn lasting(epochs: usize, more: &[&str]) -> Vec<String> {
-    let epochs = format!("epochs={epochs}");
-    let common = ["factors=4", "triples=4", "cohort=40", &epochs];
-    common.iter().chain(more).map(|&setting| setting.to_owned()).collect()
+/// FPL with this many epochs.
+fn lasting(epochs: usize, more: &[&str]) -> Training {
+    Training::new("fpl", epochs, &[&["factors=4", "triples=4"], more].concat())
+}
+
+impl Training {
+    fn new(model: &'static str, epochs: usize, more: &[&str]) -> Self {
+        let common = ["cohort=40".to_owned(), format!("epochs={epochs}")];
+        Self { model, settings: common.into_iter().chain(more.iter().map(|&setting| setting.to_owned())).collect() }
+    }
 }
 
 /// The number of kills: `SOTTOVOCE_KILLS`, or a default that suits a test run.
@@ -25,17 +36,18 @@ fn kills(default: usize) -> usize {
     std::env::var("SOTTOVOCE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(default)
 }
 
-fn simulated(server: &TestServer, settings: &[String]) -> Simulated {
-    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    simulate(server.folder.path(), "fpl", &[TOWN], &settings)
+fn simulated(server: &TestServer, training: &Training) -> Simulated {
+    let settings: Vec<&str> = training.settings.iter().map(String::as_str).collect();
+    simulate(server.folder.path(), training.model, &[TOWN], &settings)
 }
 
-fn create(server: &TestServer, settings: &[String], rounds: u64) {
+fn create(server: &TestServer, training: &Training, rounds: u64) {
     let rounds = rounds.to_string();
-    let mut create = vec!["--model", "fpl", "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
+    let mut create =
+        vec!["--model", training.model, "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
     // A device that was killed and comes back has not dropped out.
     create.extend(["--seal-step-seconds", "600", "--rounds", &rounds]);
-    create.extend(settings.iter().flat_map(|setting| ["--set", setting.as_str()]));
+    create.extend(training.settings.iter().flat_map(|setting| ["--set", setting.as_str()]));
     server.create("town", &create);
 }
 
@@ -51,11 +63,11 @@ fn check(server: &TestServer, told: &Value, simulated: &Simulated) {
     assert!(deployed.iter().zip(&simulated.model).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
-fn server_is_killed(database: Database, kills: usize, settings: &[String]) {
+fn server_is_killed(database: Database, kills: usize, training: &Training) {
     let server = TestServer::new(database);
-    let simulated = simulated(&server, settings);
+    let simulated = simulated(&server, training);
     let mut serving = server.serve();
-    create(&server, settings, simulated.rounds);
+    create(&server, training, simulated.rounds);
     let mut fleet = server.fleet("town", &["--data", TOWN]);
     let fleet = fleet.stdout(Stdio::piped()).spawn().unwrap();
     let mut rng = Rng::new(4);
@@ -84,24 +96,24 @@ fn server_is_killed(database: Database, kills: usize, settings: &[String]) {
 #[test]
 fn crash_of_the_server() {
     for database in Database::all("server-killed") {
-        server_is_killed(database, kills(30), &settings(kills(30)));
+        server_is_killed(database, kills(30), &fpl(kills(30)));
     }
 }
 
 /// Also between a token and its upload: a device gets the same token again, and spends it once.
 #[test]
 fn crash_of_the_server_with_anonymous_uploads() {
-    let settings = lasting(5, &["anonymous=true"]);
+    let training = lasting(5, &["anonymous=true"]);
     for database in Database::all("server-killed-anonymous") {
-        server_is_killed(database, 12, &settings);
+        server_is_killed(database, 12, &training);
     }
 }
 
 #[test]
 fn crash_of_the_server_with_secure_aggregation() {
-    let settings = lasting(4, &["seal=secagg"]);
+    let training = lasting(4, &["seal=secagg"]);
     for database in Database::all("server-killed-sealed") {
-        server_is_killed(database, 12, &settings);
+        server_is_killed(database, 12, &training);
     }
 }
 
@@ -110,12 +122,22 @@ fn crash_of_the_server_with_signed_identities() {
     server_is_killed(Database::Sqlite, 6, &lasting(3, &["seal=secagg", "seal_identities=true"]));
 }
 
+/// Also while the server learns clusters from the latest uploads: nothing of them is lost, and none is learnt twice.
+#[test]
+fn crash_of_the_server_with_clusters() {
+    let small = ["dim=4", "codes=4", "decoder_units=4", "recommender_units=4"];
+    let short = ["local_epochs=1", "recommender_epochs=0", "assignment=sampler", "late_clustering=wait"];
+    for database in Database::all("server-killed-clusters") {
+        server_is_killed(database, 12, &Training::new("refrs", 6, &[&small[..], &short[..]].concat()));
+    }
+}
+
 /// Kills the devices at random intervals, in milliseconds.
-fn devices_are_killed(kills: usize, apart: std::ops::Range<u32>, settings: &[String]) {
+fn devices_are_killed(kills: usize, apart: std::ops::Range<u32>, training: &Training) {
     let server = TestServer::new(Database::Sqlite);
-    let simulated = simulated(&server, settings);
+    let simulated = simulated(&server, training);
     let _serving = server.serve();
-    create(&server, settings, simulated.rounds);
+    create(&server, training, simulated.rounds);
     let store = server.path("devices");
     let arguments = ["--data", TOWN, "--store", store.to_str().unwrap()];
     let mut rng = Rng::new(9);
@@ -134,7 +156,7 @@ fn devices_are_killed(kills: usize, apart: std::ops::Range<u32>, settings: &[Str
 #[test]
 fn crash_of_devices() {
     let kills = kills(15);
-    devices_are_killed(kills, 150..500, &settings(kills));
+    devices_are_killed(kills, 150..500, &fpl(kills));
 }
 
 /// Also between the steps of secure aggregation: a device repeats its messages.

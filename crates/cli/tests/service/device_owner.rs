@@ -22,7 +22,8 @@ impl Films {
         let server = TestServer::new(Database::Sqlite);
         let process = server.serve();
         let items: String = (0..40).map(|item| format!("i{item}\tItem {item}\tkind\n")).collect();
-        fs::write(server.path("catalog.tsv"), format!("item\ttitle\tcategories\n{items}")).unwrap();
+        let twins = "t1\tTwin\tkind\nt2\tTwin\tkind\n";
+        fs::write(server.path("catalog.tsv"), format!("item\ttitle\tcategories\n{items}{twins}")).unwrap();
         let catalog = server.path("catalog.tsv");
         let create = ["--model", "fpl", "--catalog", catalog.to_str().unwrap(), "--check-in-seconds", "0"];
         // With decoys, rows of hidden items would leave too, as if their owner did not have them.
@@ -120,6 +121,20 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     assert_eq!((policy["pi"].as_f64(), policy["hidden"][0].as_str()), (Some(1.0), Some("i7")));
     assert!(owner.fails(2, &["policy", "--pi", "2"]).contains("from 0 to 1"));
     assert!(owner.fails(2, &["policy", "--unhide", "i8"]).contains("i8"));
+    // By title: one item, several or none. Nothing changes if one word is not understood.
+    assert_eq!(owner.json(&["policy", "--hide", "item 8"])["hidden"], serde_json::json!(["i7", "i8"]));
+    let printed = owner.fails(2, &["policy", "--hide", "i9", "--hide", "Twin"]);
+    assert!(
+        printed.contains("several items are called `Twin`") && printed.contains("Twin [t1], Twin [t2]"),
+        "{printed}"
+    );
+    let printed = owner.fails(2, &["policy", "--hide", "tem 3"]);
+    assert!(printed.contains("did you mean one of these: Item 3 [i3]"), "{printed}");
+    assert!(owner.fails(2, &["policy", "--hide", "Heat"]).contains("no item with the id or title `Heat`"));
+    // It is in the history and not in the catalog.
+    assert_eq!(owner.json(&["policy", "--hide", "other"])["hidden"], serde_json::json!(["i7", "i8", "other"]));
+    owner.prints(&["policy", "--unhide", "other"]);
+    assert_eq!(owner.json(&["policy", "--unhide", "Item 8"]), policy);
     assert_eq!(owner.json(&["policy"]), policy);
     assert_eq!(policy["disclosure"], "fixed");
     for wrong in ["masks", "secure-aggregation.colluding>=many", "noise."] {
@@ -142,7 +157,12 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     assert!(ledger["rounds"][0]["figures"]["auc"].is_number());
     assert!(owner.prints(&["ledger"]).contains("1 updates left this device"));
     assert!(owner.prints(&["ledger", "--item", "i7"]).contains("its row never left this device"));
+    assert!(owner.prints(&["ledger", "--item", "Item 7"]).contains("its row never left this device"));
     assert!(owner.fails(2, &["ledger", "--item", "nothing"]).contains("no item"));
+    let printed = owner.prints(&["ledger"]);
+    assert!(printed.contains("nothing prevents it from guessing your history"), "{printed}");
+    assert!(printed.contains("computed from 2 of your items"), "{printed}");
+    assert_eq!((ledger["seen_singly"].as_u64(), ledger["seen_in_sums"].as_u64()), (Some(1), Some(0)));
 
     assert_eq!(owner.json(&["policy"])["shown"].as_array().unwrap().len(), 2);
     assert!(owner.prints(&["policy"]).contains("computed from 2 of your 3 items, always the same"));
@@ -165,7 +185,11 @@ fn owner_enrols_trains_recommends_and_withdraws() {
 
     assert_eq!(owner.json(&["policy", "--pause"])["participation"], "paused");
     assert_eq!(owner.json(&["run", "--once"])["event"], "paused");
-    assert!(owner.prints(&["withdraw"]).contains("the server has deleted this device's data"));
+    let printed = owner.prints(&["withdraw"]);
+    assert!(
+        printed.contains("it has deleted this device's data") && printed.contains("from your update stays in it"),
+        "{printed}"
+    );
     assert_eq!(films.server.operate(&["show", "films"])["devices"], 0);
     assert_eq!(owner.json(&["status"])["state"], "withdrawn");
     owner.prints(&["recommend"]);

@@ -88,3 +88,11 @@ fn equality_lookalike_with_titles() {
     let settings = ["code=6", "units=4", "dim=16", "cohort=20", "epochs=1", "pi=0.6", "page_dropout=0.2"];
     compare_on("synth:clicks:users=200", "lookalike", &[], &settings);
 }
+
+#[test]
+fn equality_refrs_with_clusters() {
+    let small = ["dim=4", "codes=4", "decoder_units=4", "recommender_units=4"];
+    let short = ["local_epochs=1", "recommender_epochs=1", "cohort=25", "epochs=3"];
+    let clusters = ["assignment=sampler", "late_clustering=wait"];
+    compare("refrs", &[], &[&small[..], &short[..], &clusters[..]].concat());
+}

@@ -26,6 +26,30 @@ fn federation_pauses_resumes_and_survives_restarts() {
     assert!(server.log().contains("finished"));
 }
 
+/// The server stops by itself, says why, keeps the last sound model, and cannot be made to go on.
+#[test]
+fn a_diverged_federation_is_stopped_and_shown() {
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
+    let settings = ["strategy=sum", "learning_rate=1", "triples=100", "user_regularisation=0", "init_deviation=1"];
+    let mut create = vec!["--model", "fpl", "--catalog-of", TOWN, "--devices", "50", "--check-in-seconds", "0"];
+    create.extend(["--rounds", "40"]);
+    create.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+    server.create("town", &create);
+    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &["--data", TOWN]))).unwrap();
+    let shown = server.operate(&["show", "town"]);
+    assert_eq!(shown["state"], "failed", "{shown:#}");
+    let why = shown["failure"].as_str().unwrap();
+    assert!(why.contains("diverged") && why.contains("learning_rate"), "{why}");
+    let version = told["version"].as_u64().unwrap();
+    assert!(version < 40, "{version}");
+    assert!(server.model().iter().all(|value| value.abs() <= 1e4));
+    let mut resume = program();
+    resume.args(["federation", "resume", "town", "--server", &server.url(), "--token-file"]);
+    let refused = error_of(resume.arg(server.path("server/admin.token")));
+    assert!(refused.contains("cannot continue"), "{refused}");
+}
+
 #[test]
 fn errors_name_the_cause() {
     let server = TestServer::new(Database::Sqlite);

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use sottovoce_core::Facts;
+use std::fmt;
 
 /// Statistics of facts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -10,6 +11,8 @@ pub struct FactsDescription {
     pub items: usize,
     /// Items that have a feature.
     pub linked: usize,
+    /// The others.
+    pub without: WithoutFacts,
     /// Features.
     pub features: usize,
     /// Features by how many hops away they are: from 1 on.
@@ -35,11 +38,44 @@ pub struct Frequent {
     pub items: usize,
 }
 
+/// Items of which nothing is known, and how much they are used. Models that score by facts alone neither recommend them
+/// nor learn from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WithoutFacts {
+    /// Items without any feature.
+    pub items: usize,
+    /// Interactions with them.
+    pub interactions: usize,
+    /// Interactions in all.
+    #[serde(skip)]
+    pub of: usize,
+}
+
+impl WithoutFacts {
+    /// From the item of each interaction.
+    pub fn of(facts: &Facts, interactions: &[u32]) -> Self {
+        let unknown = |item: usize| facts.of(item).is_empty();
+        Self {
+            items: (0..facts.items()).filter(|&item| unknown(item)).count(),
+            interactions: interactions.iter().filter(|&&item| unknown(item as usize)).count(),
+            of: interactions.len(),
+        }
+    }
+}
+
+impl fmt::Display for WithoutFacts {
+    /// `564 items with 7.5 % of the interactions`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = 100.0 * self.interactions as f64 / self.of.max(1) as f64;
+        write!(f, "{} items with {share:.1} % of the interactions", self.items)
+    }
+}
+
 /// How many of the most frequent features are listed.
 const LISTED: usize = 5;
 
-/// Describes facts.
-pub fn describe_facts(facts: &Facts) -> FactsDescription {
+/// Describes facts, with the item of each interaction.
+pub fn describe_facts(facts: &Facts, interactions: &[u32]) -> FactsDescription {
     let mut of_items: Vec<usize> =
         (0..facts.items()).map(|item| facts.of(item).len()).filter(|&count| count > 0).collect();
     of_items.sort_unstable();
@@ -56,6 +92,7 @@ pub fn describe_facts(facts: &Facts) -> FactsDescription {
     FactsDescription {
         items: facts.items(),
         linked: of_items.len(),
+        without: WithoutFacts::of(facts, interactions),
         features: facts.features(),
         by_hops,
         facts: facts.len(),

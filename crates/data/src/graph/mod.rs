@@ -31,7 +31,7 @@ mod traversal;
 mod triples;
 mod vocabulary;
 
-pub use describe::{FactsDescription, Frequent, describe_facts};
+pub use describe::{FactsDescription, Frequent, WithoutFacts, describe_facts};
 
 use crate::error::{DataError, Result};
 use crate::files::Files;
@@ -101,14 +101,18 @@ pub struct GraphReport {
 }
 
 impl GraphReport {
-    /// Messages for users, one sentence each.
-    pub fn messages(&self, facts: &Facts) -> Vec<String> {
+    /// Messages for users, one sentence each, with the item of each interaction.
+    pub fn messages(&self, facts: &Facts, interactions: &[u32]) -> Vec<String> {
         let mut lines = vec![format!(
             "the graph knows {} of {} items by {} features",
             self.linked,
             facts.items(),
             facts.features()
         )];
+        let without = WithoutFacts::of(facts, interactions);
+        if without.items > 0 {
+            lines.push(format!("nothing is known of {without}: models that score by facts cannot recommend them"));
+        }
         if self.bad.skipped > 0 {
             let SkippedLines { skipped, examples } = &self.bad;
             lines.push(format!("{skipped} bad lines of the graph were skipped, such as {}", examples.join("; ")));

@@ -106,6 +106,18 @@ fn features_of_few_items_are_left_out_and_counted() {
 }
 
 #[test]
+fn items_without_facts_are_counted_with_their_interactions() {
+    let text = "item\tpredicate\tobject\n1\tp\ta\n";
+    let (facts, report) = read(&all(1), &[("f.tsv", text)], &["1", "2", "3"]).unwrap();
+    let without = WithoutFacts::of(&facts, &[0, 0, 0, 1, 1, 2, 0, 0]);
+    assert_eq!((without.items, without.interactions), (2, 3));
+    let messages = report.messages(&facts, &[0, 0, 0, 1, 1, 2, 0, 0]);
+    assert!(messages[1].starts_with("nothing is known of 2 items with 37.5 % of the interactions"), "{messages:?}");
+    let (facts, report) = read(&all(1), &[("f.tsv", text)], &["1"]).unwrap();
+    assert_eq!(report.messages(&facts, &[0, 0]).len(), 1);
+}
+
+#[test]
 fn categories_are_a_graph() {
     let mut categories = Categories::new(["drama", "comedy"].into_iter().collect());
     categories.push([1]);
@@ -125,7 +137,8 @@ fn the_town_knows_its_places() {
     let plan = GraphConfig { sources: vec!["town".to_owned()], ..GraphConfig::default() };
     let (facts, report) = read_graph(&plan, data, &set.interactions.catalog, &LoadOptions::default()).unwrap();
     assert_eq!(report.linked, set.interactions.catalog.len());
-    let about = describe_facts(&facts);
+    let about = describe_facts(&facts, &set.interactions.item);
+    assert_eq!(about.without.items, 0);
     assert!(about.by_hops.len() == 2 && about.by_hops.iter().all(|&count| count > 5), "{about:?}");
     assert!(about.items_of_feature[0] >= 10 && about.most_of_item >= 6, "{about:?}");
     assert!(facts.names().iter().any(|name| name.starts_with("category > broader: ")));

@@ -71,6 +71,19 @@ impl Clients {
         Self::of(&lists, labels.len())
     }
 
+    /// The same clients, each with a run of consecutive images of the test part as it is, mixed by class, in place of
+    /// their own: the preparation of the thesis's program.
+    ///
+    /// # Errors
+    /// If there are more clients than images of the test part.
+    pub fn with_mixed_tests(self, train: usize, images: usize) -> Result<Self> {
+        let (clients, test) = (self.len(), images.saturating_sub(train));
+        check(clients, [train, test])?;
+        let run = |client: usize| share(test, clients, client).map(|image| (train + image) as u32).collect();
+        let lists: Vec<_> = (0..clients).map(|client| [self.train.of(client).to_vec(), run(client)]).collect();
+        Self::of(&lists, images)
+    }
+
     /// One client a person, of whose images this share is held out at random, at least one.
     pub(super) fn of_people(people: &[Vec<u32>], held_out: f64, images: usize, rng: &Rng) -> Result<Self> {
         if people.is_empty() {
@@ -135,6 +148,7 @@ mod tests {
             for parts in [
                 Clients::iid(60, 30, clients, &Rng::new(seed)).unwrap(),
                 Clients::by_shards(&labels, 60, clients, 2, &Rng::new(seed)).unwrap(),
+                Clients::by_shards(&labels, 60, clients, 2, &Rng::new(seed)).unwrap().with_mixed_tests(60, 90).unwrap(),
             ] {
                 prop_assert_eq!((parts.train.users(), parts.test.users()), (clients, clients));
                 prop_assert_eq!(all(&parts.train), (0..60).collect::<Vec<_>>());
@@ -164,6 +178,15 @@ mod tests {
             let (own, test) = (classes(parts.train.of(client)), classes(parts.test.of(client)));
             assert!(own.len() <= 2 && own == test, "{own:?} {test:?}");
         }
+    }
+
+    #[test]
+    fn mixed_tests_are_consecutive_images() {
+        let labels: Vec<u8> = (0..1100).map(|n| (n % 10) as u8).collect();
+        let shards = Clients::by_shards(&labels, 1000, 10, 2, &Rng::new(1)).unwrap();
+        let mixed = shards.clone().with_mixed_tests(1000, 1100).unwrap();
+        assert_eq!(mixed.train, shards.train);
+        assert_eq!(mixed.test.of(3), (1030..1040).collect::<Vec<u32>>());
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::io::Read;
 pub(crate) fn read<R: Read>(source: R, layout: &Layout, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, layout.columns.rating.is_some(), layout.columns.time.is_some())?;
     builder.unit = layout.unit;
+    builder.report.columns = Some(layout.columns.report(&layout.names, layout.width));
+    let mut header = Vec::new();
     let mut lines = Lines::new(source);
     let mut fields = Fields::default();
     let mut at_top = true;
@@ -23,6 +25,9 @@ pub(crate) fn read<R: Read>(source: R, layout: &Layout, builder: &mut DatasetBui
             builder.report.comments += 1;
         } else if at_top && layout.header {
             at_top = false;
+            line.clone_into(&mut header);
+        } else if layout.header && line == header {
+            builder.report.repeated_headers += 1;
         } else {
             at_top = false;
             let row = row(line, layout, &mut fields, builder);

@@ -1,8 +1,10 @@
 //! One JSON object a line: reviews of Amazon, Goodreads, Yelp and their like.
 
 use crate::builder::{DatasetBuilder, RowError};
-use crate::error::Result;
+use crate::columns::{Column, Columns};
+use crate::error::{DataError, Result};
 use crate::lines::read_lines;
+use crate::load_report::ColumnReport;
 use crate::number::{expect_rating, expect_time};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
@@ -18,28 +20,65 @@ const ITEM: &[&str] = &[
 const RATING: &[&str] = &["rating", "overall", "stars", "score"];
 const TIME: &[&str] = &["timestamp", "unixReviewTime", "unixtime", "time", "date", "date_added"];
 
+/// The names under which the four fields are looked for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    user: &'a [&'a str],
+    item: &'a [&'a str],
+    rating: &'a [&'a str],
+    time: &'a [&'a str],
+}
+
+/// Those of public data sets.
+const USUAL: Wanted<'static> = Wanted { user: USER, item: ITEM, rating: RATING, time: TIME };
+
 /// Reads a whole file. The first object decides whether there are ratings and times; all others must have the same.
-pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
+pub(crate) fn read<R: Read>(
+    source: R,
+    columns: Option<&Columns>,
+    builder: &mut DatasetBuilder,
+    file: &str,
+) -> Result<()> {
     builder.begin_metadata(file);
+    let named = columns.map(|columns| names(columns, file)).transpose()?;
+    let wanted = named.as_ref().map_or(USUAL, |[user, item, rating, time]| Wanted { user, item, rating, time });
     let mut shape = None;
     builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
         if line.trim_ascii().is_empty() {
             builder.report.blank += 1;
             return Ok(());
         }
-        let object = Object::parse(line)?;
+        let object = Object::parse(line, wanted)?;
         let found = (!object.rating.text.is_empty(), !object.time.text.is_empty());
         if shape.is_none() {
             builder.expect(found.0, found.1)?;
+            builder.report.columns = Some(object.report());
         }
         object.push(*shape.get_or_insert(found), builder)
     })?;
     Ok(())
 }
 
+/// The names of the columns that a user asked for, none for those that were not.
+fn names<'a>(columns: &'a Columns, file: &str) -> Result<[Vec<&'a str>; 4]> {
+    let mut names: [Vec<&str>; 4] = Default::default();
+    for (role, column) in columns.roles() {
+        let slot = ["user", "item", "rating", "timestamp"].iter().position(|name| *name == role).unwrap_or(0);
+        match column {
+            Column::Named(name) => names[slot].push(name),
+            Column::At(number) => {
+                let what = format!("the fields of JSON lines have names and no numbers: column {number}");
+                return Err(DataError::Columns(file.to_owned(), what));
+            }
+            Column::LineOrder => {}
+        }
+    }
+    Ok(names)
+}
+
 /// Whether a line is an object that names a user and an item.
 pub(crate) fn is_interaction(line: &[u8]) -> bool {
-    Object::parse(line).is_ok_and(|object| !object.user.text.is_empty() && !object.item.text.is_empty())
+    Object::parse(line, USUAL).is_ok_and(|object| !object.user.text.is_empty() && !object.item.text.is_empty())
 }
 
 /// A field's text and the rank of its name: lower is more specific.
@@ -47,6 +86,7 @@ pub(crate) fn is_interaction(line: &[u8]) -> bool {
 struct Found {
     text: String,
     rank: Option<usize>,
+    name: String,
 }
 
 impl Found {
@@ -55,6 +95,7 @@ impl Found {
         if rank.is_some() && self.rank.is_none_or(|before| rank.is_some_and(|rank| rank < before)) {
             self.rank = rank;
             value.clone_into(&mut self.text);
+            key.clone_into(&mut self.name);
         }
     }
 }
@@ -65,15 +106,30 @@ struct Object {
     item: Found,
     rating: Found,
     time: Found,
+    /// All keys of the object.
+    keys: Vec<String>,
 }
 
 impl Object {
-    fn parse(line: &[u8]) -> Result<Object, RowError> {
+    fn parse(line: &[u8], wanted: Wanted<'_>) -> Result<Object, RowError> {
         let (text, _) = crate::text::decode(line);
         let mut parser = serde_json::Deserializer::from_str(&text);
-        let object = (&mut parser).deserialize_map(ObjectVisitor);
+        let object = (&mut parser).deserialize_map(ObjectVisitor(wanted));
         let object = object.and_then(|object| parser.end().map(|()| object));
         object.map_err(|error| RowError::bad("object", format!("a JSON object ({error})"), line))
+    }
+
+    /// Which of its fields are read as what.
+    fn report(&self) -> ColumnReport {
+        let optional = |found: &Found| (!found.text.is_empty()).then(|| found.name.clone());
+        let used = [&self.user, &self.item, &self.rating, &self.time].map(|found| &found.name);
+        ColumnReport {
+            user: self.user.name.clone(),
+            item: self.item.name.clone(),
+            rating: optional(&self.rating),
+            timestamp: optional(&self.time),
+            ignored: self.keys.iter().filter(|key| !used.contains(key)).cloned().collect(),
+        }
     }
 
     fn push(self, (rated, timed): (bool, bool), builder: &mut DatasetBuilder) -> Result<(), RowError> {
@@ -83,9 +139,9 @@ impl Object {
     }
 }
 
-struct ObjectVisitor;
+struct ObjectVisitor<'a>(Wanted<'a>);
 
-impl<'de> Visitor<'de> for ObjectVisitor {
+impl<'de> Visitor<'de> for ObjectVisitor<'_> {
     type Value = Object;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,17 +150,19 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
         let mut object = Object::default();
+        let Wanted { user, item, rating, time } = self.0;
         while let Some(key) = map.next_key::<String>()? {
-            let wanted = [USER, ITEM, RATING, TIME].iter().any(|names| names.contains(&key.as_str()));
-            if !wanted {
+            let wanted = [user, item, rating, time].iter().any(|names| names.contains(&key.as_str()));
+            if wanted {
+                let value = scalar(map.next_value::<serde_json::Value>()?);
+                object.user.offer(user, &key, &value);
+                object.item.offer(item, &key, &value);
+                object.rating.offer(rating, &key, &value);
+                object.time.offer(time, &key, &value);
+            } else {
                 map.next_value::<IgnoredAny>()?;
-                continue;
             }
-            let value = scalar(map.next_value::<serde_json::Value>()?);
-            object.user.offer(USER, &key, &value);
-            object.item.offer(ITEM, &key, &value);
-            object.rating.offer(RATING, &key, &value);
-            object.time.offer(TIME, &key, &value);
+            object.keys.push(key);
         }
         Ok(object)
     }

@@ -3,12 +3,14 @@
 use crate::builder::{DatasetBuilder, RowError};
 use crate::error::Result;
 use crate::lines::read_lines;
+use crate::load_report::ColumnReport;
 use crate::number::{expect_rating, expect_time};
 use std::io::Read;
 
 /// Reads a whole file; lines that are no assignment (the file's first) are comments.
 pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, true, true)?;
+    builder.report.columns = Some(ColumnReport::fixed("user", "work", Some("stars"), Some("unixtime")));
     builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
         if line.trim_ascii().is_empty() {
             builder.report.blank += 1;

@@ -4,12 +4,14 @@ use crate::builder::{DatasetBuilder, RowError};
 use crate::error::Result;
 use crate::fields::{Delimiter, Fields};
 use crate::lines::read_lines;
+use crate::load_report::ColumnReport;
 use std::io::Read;
 
 /// Reads a whole file. Visitors of the two files have the same numbers without being the same people, so their ids
 /// begin with the file's ending: `data10001`, `test10001`.
 pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, false, false)?;
+    builder.report.columns = Some(ColumnReport::fixed("C lines", "V lines", None, None));
     let name = crate::files::unpacked_name(file);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut state = State { prefix: ending.to_owned(), visitor: String::new(), titles: Vec::new() };

@@ -49,6 +49,8 @@ fn read_chunks<R: ChunkReader + 'static>(
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let indices = find_columns(schema.columns(), columns, label)?;
     builder.begin(label, indices.rating.is_some(), indices.time.is_some())?;
+    let header: Vec<String> = schema.columns().iter().map(|column| column.name().to_owned()).collect();
+    builder.report.columns = Some(indices.report(&header, header.len()));
     builder.unit = indices.time.map_or(TimeUnit::Unknown, |index| unit_of(&schema.column(index)));
     for index in 0..reader.num_row_groups() {
         let group = guarded(label, || reader.get_row_group(index))?;
@@ -98,6 +100,9 @@ fn find_columns(
             DataError::NoColumn(file.to_owned(), column, header.join(", "))
         })?,
     };
+    if asked.is_none() {
+        indices.check_unique(&header, file)?;
+    }
     let chosen = [Some(indices.user), Some(indices.item), indices.rating, indices.time];
     match chosen.into_iter().flatten().find(|&index| all[index].max_rep_level() > 0) {
         Some(index) => {

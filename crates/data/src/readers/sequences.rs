@@ -4,11 +4,14 @@ use crate::builder::{DatasetBuilder, RowError};
 use crate::error::Result;
 use crate::fields::{Delimiter, Fields};
 use crate::lines::read_lines;
+use crate::load_report::ColumnReport;
 use std::io::Read;
 
 /// Reads a whole file; there are no ratings and no times, the order of the items is the order in time.
 pub(crate) fn read<R: Read>(source: R, builder: &mut DatasetBuilder, file: &str) -> Result<()> {
     builder.begin(file, false, false)?;
+    builder.report.columns = Some(ColumnReport::fixed("the first field", "the fields after it", None, None));
+    builder.report.in_order = true;
     let mut fields = Fields::default();
     builder.report.lines += read_lines(source, file, builder, |_, line, builder| {
         // Blanks are not quoted, so splitting cannot fail.

@@ -2,7 +2,8 @@
 
 use super::Device;
 use crate::{DeviceError, Items};
-use sottovoce_models::{Because, Reason};
+use sottovoce_models::{Because, Reason, ReasonKind, strongest};
+use std::borrow::Cow;
 
 /// One item of a recommendation.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub struct RecommendedItem {
 pub struct Explanation {
     /// In words.
     pub text: String,
+    /// The item of the owner's history, if the reason is one.
+    pub item: Option<String>,
     /// Its share of the weight of all reasons for the item.
     pub share: f64,
 }
@@ -35,6 +38,8 @@ pub struct Recommendation {
     pub version: u64,
     /// The model's name.
     pub model: String,
+    /// What the model's reasons are.
+    pub reasons: ReasonKind,
     /// The items, best first.
     pub items: Vec<RecommendedItem>,
 }
@@ -48,7 +53,8 @@ impl Device {
         self.explain(k, 0)
     }
 
-    /// The same with up to `reasons` explanations of each item, if the model can explain.
+    /// The same with up to `reasons` explanations of each item, if the model can explain. They are computed from what
+    /// the device has, may name items that the owner hides or withholds, and do not leave it.
     ///
     /// # Errors
     /// As [`recommend`](Self::recommend).
@@ -63,6 +69,9 @@ impl Device {
         let history = pages.history(self.rows.history());
         let mut scores = vec![0.0; items.len()];
         model.score(shared, own, history, &mut scores)?;
+        if scores.iter().any(|score| !score.is_finite()) {
+            return Err(DeviceError::Diverged(downloaded.model.version.0));
+        }
         let had = |row: &u32| self.rows.rows.binary_search(row).is_ok();
         let mut order: Vec<u32> = (0..items.len() as u32).filter(|row| !had(row)).collect();
         let better = |a: &u32, b: &u32| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
@@ -71,42 +80,32 @@ impl Device {
             order.truncate(k);
         }
         order.sort_unstable_by(better);
+        let kind = model.reason_kind();
+        let explained = if reasons > 0 { model.explain(shared, own, history, &order)? } else { Vec::new() };
         let mut list = Vec::with_capacity(order.len());
-        for row in order {
-            let why = if reasons > 0 { model.explain(shared, own, history, row)? } else { Vec::new() };
+        for (place, row) in order.into_iter().enumerate() {
+            let why = explained.get(place).map_or(&[][..], Vec::as_slice);
             list.push(RecommendedItem {
                 row,
                 item: items.id(row as usize).to_owned(),
                 title: items.title(row as usize).map(str::to_owned),
                 score: scores[row as usize],
-                reasons: strongest(&why, reasons, items),
+                reasons: in_words(why, reasons, items),
             });
         }
         self.options.models.release(model);
-        Ok(Recommendation { version: downloaded.model.version.0, model: private.model.name.clone(), items: list })
+        let (version, name) = (downloaded.model.version.0, private.model.name.clone());
+        Ok(Recommendation { version, model: name, reasons: kind, items: list })
     }
 }
 
-/// The strongest reasons as text, each with its share of all positive weights.
-fn strongest(reasons: &[Reason], count: usize, items: &Items) -> Vec<Explanation> {
-    let mut reasons: Vec<&Reason> = reasons.iter().filter(|reason| reason.weight > 0.0).collect();
-    let total: f64 = reasons.iter().map(|reason| f64::from(reason.weight)).sum();
-    reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    let explanation = |reason: &&Reason| Explanation {
-        text: describe(reason.because, items),
-        share: f64::from(reason.weight) / total,
+/// The strongest reasons as text, each with its share of all that speaks for the item.
+fn in_words(reasons: &[Reason], count: usize, items: &Items) -> Vec<Explanation> {
+    let title = |row: u32| Cow::from(items.title(row as usize).unwrap_or_else(|| items.id(row as usize)));
+    let feature = |fact: u32| items.facts().map_or_else(String::new, |facts| facts.name(fact as usize));
+    let explanation = |(because, share): (Because, f64)| {
+        let item = if let Because::Had(row) = because { Some(items.id(row as usize).to_owned()) } else { None };
+        Some(Explanation { text: because.in_words(title, feature)?, item, share })
     };
-    reasons.iter().take(count).map(explanation).collect()
-}
-
-fn describe(because: Because, items: &Items) -> String {
-    match because {
-        Because::Had(row) => {
-            let row = row as usize;
-            format!("because of {}", items.title(row).unwrap_or_else(|| items.id(row)))
-        }
-        Because::Popular { people } => format!("{people} people have it"),
-        Because::Neighbours { people } => format!("{people} people with a like history have it"),
-        Because::Fact(feature) => items.facts().map_or_else(String::new, |facts| facts.name(feature as usize)),
-    }
+    strongest(reasons, count).into_iter().filter_map(explanation).collect()
 }

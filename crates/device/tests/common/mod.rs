@@ -32,6 +32,10 @@ pub fn spec() -> ModelSpec {
         ("user_regularisation", "0.2"),
         ("positive_regularisation", "0.4"),
         ("negative_regularisation", "0.1"),
+        ("regularise_biases", "true"),
+        ("scale_regularisation", "false"),
+        ("mean_history", "12"),
+        ("steps", "together"),
         ("init_deviation", "0.1"),
         // As in the papers: with decoys, rows of hidden items would leave too, as if their owner did not have them.
         ("negatives", "papers"),

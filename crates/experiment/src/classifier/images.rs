@@ -77,6 +77,10 @@ fn mnist(spec: &ImageData, folder: &Path, rng: &Rng) -> Result<Partitioned, Imag
     let (all, train) = (mnist.images.len(), mnist.train);
     let clients = match spec.partition {
         Partition::Shards => Clients::by_shards(mnist.images.labels(), train, spec.clients, spec.shards, rng)?,
+        Partition::ShardsMixedTest => {
+            let clients = Clients::by_shards(mnist.images.labels(), train, spec.clients, spec.shards, rng)?;
+            clients.with_mixed_tests(train, all)?
+        }
         Partition::Iid | Partition::People => Clients::iid(train, all - train, spec.clients, rng)?,
     };
     Ok((mnist.images, clients))

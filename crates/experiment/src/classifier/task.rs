@@ -177,6 +177,8 @@ pub enum Partition {
     Iid,
     /// In shards of images sorted by label.
     Shards,
+    /// The same for training; tests are consecutive images of all classes.
+    ShardsMixedTest,
     /// A client a person.
     People,
 }
@@ -189,6 +191,12 @@ impl Partition {
             Self::Shards => {
                 let shards = clients * images.shards;
                 format!("sorted by label, {shards} shards dealt to {clients} devices (non-IID)")
+            }
+            Self::ShardsMixedTest => {
+                let shards = clients * images.shards;
+                format!(
+                    "sorted by label, {shards} shards dealt to {clients} devices; tests are consecutive mixed images"
+                )
             }
             Self::People => {
                 format!("a device a person; {:.0} % of the images held out at random", 100.0 * images.held_out)

@@ -56,6 +56,13 @@ pub enum Event<'a> {
         /// Whether the journal's last line was torn and its trial runs again.
         torn: bool,
     },
+    /// A data set is read.
+    Data {
+        /// Its name.
+        label: String,
+        /// What to know about how it was read: columns, units, what was left out.
+        notes: &'a [String],
+    },
     /// A trial starts.
     Started(&'a Trial),
     /// A trial has trained for another epoch, or for another round if it trains a classifier.
@@ -153,6 +160,7 @@ fn describe(
             TrialError::Interrupted => RunError::Interrupted,
             other => RunError::Failed(format!("data set {}", data.label()), other.to_string()),
         })?;
+        (options.report)(Event::Data { label: data.label(), notes: &card.notes });
         journal.data(&plan::hash(data), &data.label(), &card)?;
         cards.push(card);
     }

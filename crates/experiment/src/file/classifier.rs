@@ -120,11 +120,16 @@ fn images(top: &Fields<'_>) -> Result<ImageData> {
         _ => ImageSource::Faces,
     };
     let has_owners = kind != 0;
-    let partitions = [("iid", Partition::Iid), ("shards", Partition::Shards), ("people", Partition::People)];
+    let partitions = [
+        ("iid", Partition::Iid),
+        ("shards", Partition::Shards),
+        ("shards-mixed-test", Partition::ShardsMixedTest),
+        ("people", Partition::People),
+    ];
     let default = if has_owners { Partition::People } else { Partition::Iid };
     let partition = section.read("partition", |field| field.choice(&partitions))?.unwrap_or(default);
     if has_owners != (partition == Partition::People) {
-        let message = "partition: digits are dealt (iid or shards), faces belong to people";
+        let message = "partition: digits are dealt (iid, shards or shards-mixed-test), faces belong to people";
         return Err(section.error("partition", message));
     }
     Ok(ImageData {

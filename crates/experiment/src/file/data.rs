@@ -2,12 +2,13 @@
 
 use super::reader::{Field, Fields, Result};
 use super::{DataSet, FIRST_SEED, InteractionData};
-use sottovoce_data::{Cleaning, GraphConfig, MOST_HOPS, Split};
+use sottovoce_data::interests::ClickSource;
+use sottovoce_data::{CatalogRule, Cleaning, Columns, DataError, GraphConfig, MOST_HOPS, Repeats, Split, UserSample};
 use sottovoce_evaluate::{Candidates, Protocol};
 use toml::de::DeValue;
 
-const CLEANING: &str = "min_interactions, k_core, threshold, repeats, split, validation, relevant, split_seed, \
-    graph, graph_hops, graph_least_items, graph_drop, graph_inverse, graph_first, before";
+const CLEANING: &str = "columns, min_interactions, k_core, threshold, repeats, user_share, split, validation, relevant, \
+    catalog, split_seed, graph, graph_hops, graph_least_items, graph_drop, graph_inverse, graph_first, before";
 
 /// `[protocol]`: how models are evaluated, and what holds for data sets that do not say otherwise.
 pub(super) fn shared<'a>(top: &Fields<'a>) -> Result<Fields<'a>> {
@@ -33,16 +34,18 @@ fn candidates(field: Field<'_>) -> Result<Candidates> {
 pub(super) fn sets<'a>(top: &Fields<'a>, shared: &Fields<'a>) -> Result<Vec<DataSet>> {
     let mut sets: Vec<DataSet> = Vec::new();
     for field in top.need("data", Field::list)? {
-        let set = DataSet::Interactions(data_set(field, shared)?);
-        if sets.iter().any(|other| other.label() == set.label()) {
-            return Err(field.wrong(format!("`{}` appears twice; give one a `label`", set.label())));
+        for set in data_sets(field, shared)?.into_iter().map(DataSet::Interactions) {
+            if sets.iter().any(|other| other.label() == set.label()) {
+                return Err(field.wrong(format!("`{}` appears twice; give one a `label`", set.label())));
+            }
+            sets.push(set);
         }
-        sets.push(set);
     }
     Ok(sets)
 }
 
-fn data_set<'a>(field: Field<'a>, shared: &Fields<'a>) -> Result<InteractionData> {
+/// A data set, or one for each of several shares of its users.
+fn data_sets<'a>(field: Field<'a>, shared: &Fields<'a>) -> Result<Vec<InteractionData>> {
     let (name, own) = match field.entry.get_ref() {
         DeValue::String(_) => (bare_name(field)?, None),
         _ => {
@@ -51,25 +54,53 @@ fn data_set<'a>(field: Field<'a>, shared: &Fields<'a>) -> Result<InteractionData
         }
     };
     let read = Overridden { own: own.as_ref(), shared };
-    let test = read.value("split", split)?.unwrap_or(Split::Temporal(0.8));
+    let test = read.value("split", split)?;
     let label = own.as_ref().map_or(Ok(None), |own| own.read("label", Field::text))?;
-    let repeats = |field: Field<'_>| field.choice(&[("once", false), ("keep", true)]);
-    Ok(InteractionData {
-        label: label.unwrap_or_else(|| name.clone()),
+    // "once" is what `earliest` was called before there was a choice.
+    let repeats = |field: Field<'_>| field.choice(&[&Repeats::NAMES[..], &[("once", Repeats::Earliest)]].concat());
+    let seed = read.value("split_seed", Field::seed)?.unwrap_or(FIRST_SEED);
+    let label = label.unwrap_or_else(|| name.clone());
+    let clicks = ClickSource::is_named(&name);
+    let shares = |field: Field<'a>| {
+        if clicks {
+            return Err(field.wrong("it does not apply to clicks"));
+        }
+        match field.is_list() {
+            true => field.distinct(Field::fraction).map(|shares| (shares, true)),
+            false => field.fraction().map(|share| (vec![share], false)),
+        }
+    };
+    let whole = InteractionData {
+        label: label.clone(),
         source: name,
         cleaning: Cleaning {
             min_interactions: read.value("min_interactions", Field::count)?,
             k_core: read.value("k_core", Field::count)?,
             threshold: read.value("threshold", Field::number)?.map(|x| x as f32),
-            keep_repeats: read.value("repeats", repeats)?.unwrap_or(false),
+            repeats: read.value("repeats", repeats)?.unwrap_or_default(),
+            user_sample: None,
         },
-        validation: read.value("validation", split)?.unwrap_or(test),
+        columns: read.value("columns", columns)?,
+        validation: read.value("validation", split)?.or(test),
         split: test,
         relevant: read.value("relevant", Field::number)?.map(|x| x as f32),
-        split_seed: read.value("split_seed", Field::seed)?.unwrap_or(FIRST_SEED),
+        catalog: read.value("catalog", |field| field.choice(&CatalogRule::NAMES))?.unwrap_or_default(),
+        split_seed: seed,
         graph: graph(&read)?,
         before: read.value("before", bare_name)?,
-    })
+    };
+    let Some((shares, several)) = read.value("user_share", shares)? else { return Ok(vec![whole]) };
+    let sampled = |share: f64| InteractionData {
+        label: if several { format!("{label}, {}", percent_of_users(share)) } else { label.clone() },
+        cleaning: Cleaning { user_sample: Some(UserSample { share, seed }), ..whole.cleaning.clone() },
+        ..whole.clone()
+    };
+    Ok(shares.into_iter().map(sampled).collect())
+}
+
+/// "12.5 % of users".
+fn percent_of_users(share: f64) -> String {
+    format!("{} % of users", (share * 1e6).round() / 1e4)
 }
 
 /// The keys of a data set over those that all share.
@@ -130,8 +161,12 @@ fn bare_name(field: Field<'_>) -> Result<String> {
     Ok(name)
 }
 
+fn columns(field: Field<'_>) -> Result<Columns> {
+    field.text()?.parse().map_err(|error: DataError| field.wrong(error.to_string()))
+}
+
 fn split(field: Field<'_>) -> Result<Split> {
     let given = field.text()?;
-    let expected = "\"temporal:0.8\", \"random:0.8\" (any fraction between 0 and 1) or \"last\"";
+    let expected = "\"temporal:0.8\", \"newest:0.2\", \"random:0.8\" (any fraction between 0 and 1) or \"last\"";
     given.parse().map_err(|_| field.wrong(format!("expected {expected}, found \"{given}\"")))
 }

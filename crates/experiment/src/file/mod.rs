@@ -16,7 +16,7 @@ pub use reader::FileError;
 pub(crate) use reader::did_you_mean;
 pub(crate) use rows::combinations;
 use serde::{Serialize, Serializer};
-use sottovoce_data::{Cleaning, GraphConfig, Split};
+use sottovoce_data::{CatalogRule, Cleaning, Columns, GraphConfig, Split};
 use sottovoce_evaluate::Protocol;
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
@@ -67,6 +67,7 @@ pub struct About {
 /// A data set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
+#[allow(clippy::large_enum_variant, reason = "an experiment has a handful of them")]
 pub enum DataSet {
     /// Interactions of users with items, for recommenders.
     Interactions(InteractionData),
@@ -95,15 +96,21 @@ pub struct InteractionData {
     /// Which interactions are kept.
     #[serde(flatten)]
     pub cleaning: Cleaning,
-    /// How the test part is held out.
+    /// Which columns hold what; `None`: as the header says, or by their order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Columns>,
+    /// How the test part is held out; `None`: by time where there are timestamps, at random where there are none.
     #[serde(serialize_with = "as_text")]
-    pub split: Split,
-    /// How the validation part is held out of the training part.
+    pub split: Option<Split>,
+    /// How the validation part is held out of the training part; `None`: like the test part.
     #[serde(serialize_with = "as_text")]
-    pub validation: Split,
+    pub validation: Option<Split>,
     /// Held-out ratings below it do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relevant: Option<f32>,
+    /// Which items are in the catalog.
+    #[serde(skip_serializing_if = "is_default")]
+    pub catalog: CatalogRule,
     /// The seed of random splits: one split for all models and seeds, so that users can be compared.
     pub split_seed: u64,
     /// A knowledge graph about the items.
@@ -114,12 +121,20 @@ pub struct InteractionData {
     pub before: Option<String>,
 }
 
-fn as_text<S: Serializer>(split: &Split, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(split)
+/// Keys that older files cannot have are left out, so that their experiments keep their fingerprints.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn as_text<S: Serializer>(split: &Option<Split>, serializer: S) -> Result<S::Ok, S::Error> {
+    match split {
+        Some(split) => serializer.collect_str(split),
+        None => serializer.serialize_str("default"),
+    }
 }
 
 /// How settings are selected on the validation part.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Selection {
     /// The best by this metric wins; the earlier of equals.
     pub metric: MetricAt,

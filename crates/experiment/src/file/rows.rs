@@ -5,7 +5,7 @@ use super::{DataSet, Learner, RowSpec, Search, Tuning};
 use crate::search::{Bounds, Dimension, Method, Range, Space};
 use sottovoce_models::ModelError;
 use sottovoce_models::registry::{Model, find_in};
-use sottovoce_models::settings::{Setting, Value, nearest};
+use sottovoce_models::settings::{Setting, Value, find};
 use std::cell::RefCell;
 
 const MODEL: &str = "name, label, data, set, sweep, grid, search, choose_at";
@@ -140,9 +140,9 @@ impl ModelSettings {
         let mut entries: Vec<_> = field.table()?.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let setting = |(key, entry): (&'a toml::Spanned<toml::de::DeString<'a>>, &'a super::reader::Entry<'a>)| {
-            let found = self.setting(key.get_ref());
-            let setting = found.map_err(|error| field.source.error(key.span(), error.to_string()))?;
-            self.notes.borrow_mut().extend(setting.note_on(key.get_ref()));
+            let found = find(self.model.name, self.schema.iter(), key.get_ref());
+            let (setting, note) = found.map_err(|error| field.source.error(key.span(), error.to_string()))?;
+            self.notes.borrow_mut().extend(note);
             let value = Field { source: field.source, key: setting.key, entry };
             Ok((setting.key.to_owned(), read(setting, value)?))
         };
@@ -150,15 +150,7 @@ impl ModelSettings {
     }
 
     fn setting(&self, key: &str) -> std::result::Result<&Setting, ModelError> {
-        self.schema.iter().find(|setting| setting.answers_to(key)).ok_or_else(|| ModelError::UnknownSetting {
-            model: self.model.name.to_owned(),
-            key: key.to_owned(),
-            suggestion: nearest(key, self.schema.iter().map(|setting| setting.key)),
-            known: match self.schema.is_empty() {
-                true => "none".to_owned(),
-                false => self.schema.iter().map(|setting| setting.key).collect::<Vec<_>>().join(", "),
-            },
-        })
+        find(self.model.name, self.schema.iter(), key).map(|(setting, _)| setting)
     }
 
     /// A value as the model takes it (an integer where a real is meant becomes one).

@@ -11,6 +11,7 @@ mod significance;
 mod sweep;
 mod sweep_plots;
 mod tables;
+mod user_share;
 
 use crate::file::Experiment;
 use crate::metric::MetricAt;
@@ -62,12 +63,9 @@ fn recommenders(experiment: &Experiment, results: &Results) -> Report {
     let differences: Vec<Differences> = shown.data.iter().map(|data| Differences::of(experiment, data)).collect();
     let mut report = Report::new(&results.about.title).subtitle("experiment");
     for ((data, all), differences) in shown.data.iter().zip(&results.data).zip(&differences) {
-        let sentences = [
-            disclosure::summary(experiment, data),
-            Some(summary(experiment, data, differences)),
-            sweep_plots::summary(experiment, all),
-        ];
-        report = sentences.into_iter().flatten().fold(report, Report::sentence);
+        let sentences = disclosure::summary(experiment, data).into_iter();
+        let sentences = sentences.chain([summary(experiment, data, differences)]);
+        report = sentences.chain(sweep_plots::summary(experiment, all)).fold(report, Report::sentence);
     }
     report = key_figures(experiment, &shown).into_iter().fold(report, Report::figure);
     let (brief, _) = sweep::condensed(experiment, results, 0);
@@ -84,6 +82,7 @@ fn recommenders(experiment: &Experiment, results: &Results) -> Report {
         None => each.chain(sweeps).collect(),
     };
     let details = [
+        user_share::section(experiment, &shown),
         plots::of_file(experiment, results),
         feature_retention::section(experiment, &shown),
         tables::other_cutoffs(experiment, &shown),
@@ -149,6 +148,7 @@ fn data_section(
     let section = plots::users(experiment, data).into_iter().fold(section, Section::plot);
     let section = activity::table(experiment, data).into_iter().fold(section, Section::table);
     let section = section.table(tables::beyond(experiment, data, cutoff));
+    let section = tables::bias(data, cutoff).into_iter().fold(section, Section::table);
     let section = plots::popularity(brief).into_iter().chain(plots::bias(brief)).fold(section, Section::plot);
     tables::differences(data, differences).into_iter().fold(section, Section::table)
 }
@@ -273,6 +273,13 @@ fn about(key: Metric) -> (&'static str, Format, &'static str) {
         Metric::Mrr => ("MRR", four, "Mean reciprocal rank of the first hit."),
         Metric::F1 => ("F1", four, "Harmonic mean of mean precision and mean recall."),
         Metric::Auc => ("AUC", four, "Chance that a test item ranks above another unrated item."),
+        Metric::Correctness => {
+            ("Correctness", four, "Precision in which an empty place of a list counts as an average place (c@1).")
+        }
+        Metric::UserCoverage => {
+            ("User coverage", Format::Percent(1), "Share of users with at least one recommendation.")
+        }
+        Metric::UsersWithHit => ("Users with a hit", Format::Integer, "Number of users with a test item in the list."),
         Metric::ItemCoverage => ("Items", Format::Integer, "Number of distinct items recommended to any user."),
         Metric::ItemCoverageShare => {
             ("Coverage", Format::Percent(1), "Share of the catalog that is recommended to any user.")

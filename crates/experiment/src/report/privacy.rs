@@ -9,8 +9,8 @@ use sottovoce_evaluate::report::{Cell, Column, Section, Table};
 pub(super) fn section(results: &Results) -> Option<Section> {
     let audited = results.data.iter().filter(|data| data.rows.iter().any(is_audited));
     let section = audited.map(table).fold(Section::new("Privacy"), Section::table);
-    let text = "During training, an honest-but-curious server reconstructed the histories of a sample of a hundred users from their \
-                single uploads, by all attacks of `sottovoce audit` combined. The popularity baseline ranks items by popularity and \
+    let text = "During training, an honest-but-curious server reconstructed the histories of a sample of a hundred users from what \
+                it saw (single uploads or, where they were sealed, sums), by all attacks of `sottovoce audit` combined. The popularity baseline ranks items by popularity and \
                 needs no uploads: only what goes beyond it was learnt from users.";
     unless_empty(section).map(|section| section.text(text))
 }

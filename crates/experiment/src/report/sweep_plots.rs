@@ -1,5 +1,6 @@
 //! Plots and tables of a parameter sweep: accuracy, item coverage, communication, popularity, bias.
 
+use super::disclosure::Exposure;
 use super::sweep::{self, Family};
 use super::{metric_title, plots, tables};
 use crate::file::Experiment;
@@ -45,7 +46,11 @@ pub(super) fn summary(experiment: &Experiment, data: &DataResults) -> Option<Str
         let values = family.rows.iter().filter_map(|(_, row)| mean(row)).map(|value| metric.objective(value));
         values.max_by(f64::total_cmp)
     };
-    let family = families.iter().max_by(|a, b| best(a).partial_cmp(&best(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    // What protects most comes first, as in the other sentences.
+    let exposure = |family: &Family<'_>| family.rows.first().map(|(_, row)| Exposure::of(row));
+    let least = families.iter().map(exposure).min()?;
+    let families = families.iter().filter(|family| exposure(family) == least);
+    let family = families.max_by(|a, b| best(a).partial_cmp(&best(b)).unwrap_or(std::cmp::Ordering::Equal))?;
     let points: Vec<(f64, f64)> = family.rows.iter().filter_map(|(x, row)| Some((*x, mean(row)?))).collect();
     let (&(first, low), &(last, high)) = (points.first()?, points.last()?);
     let &(top, most) = points.iter().max_by(|a, b| metric.objective(a.1).total_cmp(&metric.objective(b.1)))?;

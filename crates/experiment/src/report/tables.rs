@@ -24,6 +24,9 @@ const ACCURACY: [Metric; 8] = [
 /// All others, in the order of tables.
 const BEYOND: &[Metric] = Metric::ALL.split_at(ACCURACY.len()).1;
 
+/// Most categories that the table of bias has columns for.
+const MOST_CATEGORIES: usize = 18;
+
 /// Resamples of the confidence intervals.
 const RESAMPLES: usize = 1000;
 
@@ -106,6 +109,36 @@ pub(super) fn beyond(experiment: &Experiment, data: &DataResults, cutoff: usize)
     metrics(experiment, caption, BEYOND, cutoff, &[data], |row, key| cell(row.metric(key, cutoff)))
 }
 
+/// Source bias of the training part, and bias disparity of each row, by category.
+pub(super) fn bias(data: &DataResults, cutoff: usize) -> Option<Table> {
+    let rows: Vec<&Row> = data.rows.iter().filter(|row| !row.bias_disparity.is_empty()).collect();
+    let source = &data.card.source_bias;
+    if rows.is_empty() || source.is_empty() {
+        return None;
+    }
+    let share = |name: &String| data.card.categories.get(name).copied().unwrap_or(0.0);
+    let mut shown: Vec<&String> = source.keys().collect();
+    shown.sort_by(|a, b| share(b).total_cmp(&share(a)).then_with(|| a.cmp(b)));
+    shown.truncate(MOST_CATEGORIES);
+    shown.sort_unstable();
+    let mut table = Table::new(format!("Bias by category of the top {cutoff} on {}", data.label), "");
+    table = shown.iter().map(|name| Column::new(name.as_str(), name.as_str()).digits(3)).fold(table, Table::column);
+    let line = |label: &str, values: &BTreeMap<String, f64>| {
+        let cells = shown.iter().map(|name| Cell::maybe(values.get(*name).copied()));
+        cells.fold(report::Row::new(label), report::Row::cell)
+    };
+    table = table.row(line("Training part (B_T)", source));
+    table = rows.iter().fold(table, |table, row| table.row(line(&row.label, &row.bias_disparity)));
+    let left_out = match source.len() - shown.len() {
+        0 => String::new(),
+        n => format!(" The {n} categories with fewest training interactions are left out."),
+    };
+    Some(table.note(format!(
+        "B_T: a category's share of the training interactions over its share of the catalog; above 1, people choose it more \
+         often. Models: bias disparity (B_R - B_T) / B_T, how much more the category is recommended than chosen.{left_out}"
+    )))
+}
+
 /// All metrics at the other cutoffs.
 pub(super) fn other_cutoffs(experiment: &Experiment, results: &Results) -> Option<Section> {
     let others = &experiment.protocol.cutoffs[1..];
@@ -177,7 +210,8 @@ fn metrics(
     table
 }
 
-fn cell(spread: Option<Spread>) -> Cell {
+/// A mean, with its deviation where there is one.
+pub(super) fn cell(spread: Option<Spread>) -> Cell {
     match spread {
         // Models without randomness give the same with every seed: "± 0" would only be noise.
         Some(Spread { mean, sd, n }) if n > 1 && sd > 0.0 => Cell::number(mean).spread(sd),

@@ -235,6 +235,7 @@ fn ndcg(train: &Histories, test: &Histories, model: &Simulation) -> Result<f64, 
 mod tests {
     use super::*;
     use sottovoce_core::{Catalog, Names};
+    use sottovoce_data::ColdItems;
 
     /// 60 users who each like one of three kinds of items.
     fn town() -> DataSplit {
@@ -253,6 +254,7 @@ mod tests {
             train: Histories::from_lists(&train, 30).unwrap(),
             validation: None,
             test: Histories::from_lists(&test, 30).unwrap(),
+            cold: ColdItems::default(),
             without_test: 0,
         }
     }

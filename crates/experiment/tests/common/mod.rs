@@ -116,6 +116,10 @@ impl Trials for Fake {
                 ("parks".to_owned(), 0.29),
                 ("zoos".to_owned(), 0.01),
             ]),
+            source_bias: [("bars", 1.4), ("parks", 0.9), ("zoos", 0.1)]
+                .map(|(name, bias)| (name.to_owned(), bias))
+                .into(),
+            notes: Vec::new(),
         })
     }
 
@@ -177,6 +181,9 @@ fn evaluated(trial: &Trial, value: f64, epochs: usize, number: usize) -> Outcome
             mrr: mean * 0.8,
             f1: mean * 0.58,
             auc: None,
+            correctness: mean * 0.7,
+            user_coverage: 1.0,
+            users_with_hit: 20,
             item_coverage: 5 + epochs,
             item_coverage_share: 0.4,
             gini: 0.1,

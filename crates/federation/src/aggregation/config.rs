@@ -52,7 +52,7 @@ choices! {
 
 config! {
     /// How updates are weighted, and how robustly they are aggregated.
-    pub(crate) struct AggregationConfig {
+    pub(crate) struct AggregationConfig in Aggregation {
         /// Against malicious updates: clip rows or whole updates to a norm, take the median or trimmed mean of what
         /// devices send for a row, or the updates nearest to the others
         robust_aggregation: RobustKind = RobustKind::None => [was("guard")];

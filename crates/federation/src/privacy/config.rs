@@ -75,7 +75,7 @@ choices! {
 
 config! {
     /// How updates are protected: differential privacy, secure aggregation, encryption.
-    pub(crate) struct PrivacySettings {
+    pub(crate) struct PrivacySettings in Privacy {
         /// Differential privacy: noise for whole histories, by the server on the sum, by each device, or by each device
         /// its share (with a seal); or for single interactions, by each device in training (sgd)
         noise: NoiseKind = NoiseKind::None;

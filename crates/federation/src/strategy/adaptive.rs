@@ -18,7 +18,7 @@ use std::io::{self, Read, Write};
 /// mean keeps rows that few devices send from running as fast as those that many agree on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdaptiveSumStrategy {
-    step: f32,
+    settings: AdaptiveSum,
     tables: Vec<Squares>,
 }
 
@@ -33,9 +33,9 @@ struct Squares {
 }
 
 impl AdaptiveSumStrategy {
-    /// Before the first round. No single step is longer than `step`.
+    /// Before the first round. No single step is longer than the settings say.
     pub fn new(settings: AdaptiveSum) -> Self {
-        Self { step: settings.max_step, tables: Vec::new() }
+        Self { settings, tables: Vec::new() }
     }
 }
 
@@ -53,11 +53,18 @@ impl Squares {
         }
     }
 
-    fn step(&self, step: f32, row: usize, sum: &[f32], values: &mut [f32]) {
+    fn step(&self, settings: AdaptiveSum, row: usize, sum: &[f32], values: &mut [f32]) {
         let own = &self.own[row * sum.len()..][..sum.len()];
-        for (((value, sum), own), mean) in values.iter_mut().zip(sum).zip(own).zip(&self.means) {
-            // Squares of sums under 1e-19 are lost: those values stay where they are.
-            *value += step * sum / (own + mean).max(f32::MIN_POSITIVE).sqrt();
+        // Squares of sums under 1e-19 are lost: those values stay where they are.
+        let along = |step: f32, sum: f32, own: f32, mean: f32| step * sum / (own + mean).max(f32::MIN_POSITIVE).sqrt();
+        for (((value, &sum), &own), &mean) in values.iter_mut().zip(sum).zip(own).zip(&self.means) {
+            *value += along(settings.max_step, sum, own, mean);
+        }
+        if let [.., value] = values
+            && let ([.., sum], [.., own], [.., mean]) = (sum, own, &self.means[..])
+            && settings.last_column != 1.0
+        {
+            *value += along((settings.last_column - 1.0) * settings.max_step, *sum, *own, *mean);
         }
     }
 }
@@ -72,12 +79,12 @@ impl Strategy for AdaptiveSumStrategy {
             for (mean, column) in squares.means.iter_mut().zip(&squares.columns) {
                 *mean = (column / f64::from(table.shape().rows)) as f32;
             }
-            sums.rows().for_each(|(row, _, sum)| squares.step(self.step, row, sum, table.row_mut(row)));
+            sums.rows().for_each(|(row, _, sum)| squares.step(self.settings, row, sum, table.row_mut(row)));
         }
     }
 
     fn advice(&self) -> String {
-        format!("take an adaptive_step below {} or a smaller learning_rate", self.step)
+        format!("take an adaptive_step below {} or a smaller learning_rate", self.settings.max_step)
     }
 
     /// Means are taken anew in each round and not written.
@@ -108,7 +115,7 @@ mod tests {
     use super::*;
 
     fn new_strategy() -> AdaptiveSumStrategy {
-        AdaptiveSumStrategy::new(AdaptiveSum { max_step: 0.2 })
+        AdaptiveSumStrategy::new(AdaptiveSum { max_step: 0.2, last_column: 3.0 })
     }
 
     /// Three rounds in which everything is sent by so many devices; values whose sums are exact.
@@ -149,6 +156,12 @@ mod tests {
         // Row 0, column 0: sums 1.5, then 3; row 2: 9, -1.125. Four rows.
         let [first, last] = [(1.5f64, 1.5f64 * 1.5, 2.25 + 81.0), (3.0, 2.25 + 9.0, 2.25 + 81.0 + 1.265_625 + 9.0)]
             .map(|(sum, own, column)| 0.2 * sum / (own + column / 4.0).sqrt());
+        // Column 1, the last one, three times as fast: row 2 has 4.5, then 6.
+        let own = [4.5f64 * 4.5, 4.5 * 4.5 + 36.0];
+        let column = [own[0] + 0.75 * 0.75, own[1] + 0.75 * 0.75];
+        let steps = (0..2).map(|n| 0.6 * [4.5, 6.0][n] / (own[n] + column[n] / 4.0).sqrt());
+        let expected = f64::from(shared().tables()[0].row(2)[1]) + steps.sum::<f64>();
+        assert!((f64::from(found.tables()[0].row(2)[1]) - expected).abs() < 1e-6, "{found:?} {expected}");
         let expected = f64::from(shared().tables()[0].row(0)[0]) + first + last;
         assert!((f64::from(found.tables()[0].row(0)[0]) - expected).abs() < 1e-6, "{found:?} {expected}");
         assert_eq!(found.tables()[0].row(1), shared().tables()[0].row(1));

@@ -49,7 +49,8 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// From now on does not wait for what it computes on other threads: for servers, which have devices waiting.
+    /// From now on does not wait for what it computes on other threads, unless its settings say so: for servers, which
+    /// have devices waiting.
     fn never_wait(&mut self) {}
 
     /// What came of clustering, for strategies that find clusters.

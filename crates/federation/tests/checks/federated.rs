@@ -3,7 +3,7 @@
 use super::harness::{every_dp_sgd_model, every_federated_model, has, small};
 use crate::common::deployed::Deployment;
 use crate::common::{Given, catalog, people, per_round, tensor_bits, word};
-use sottovoce_client::{Buffers, Device, NoFigures, Round, SimulatedRandomness, Training, streams};
+use sottovoce_client::{Buffers, Device, NoFigures, Round, SimulatedRandomness, Training, check_decoys, streams};
 use sottovoce_core::{Catalog, Histories, History};
 use sottovoce_federation::{Delivery, Population, Schedule, Simulation, registry};
 use sottovoce_models::federated::{DynClient, DynModel, Entry, RowMeaning, find};
@@ -93,7 +93,8 @@ fn round_terms_give_the_same_client() {
         assert_eq!(loaded.server().layout(ITEMS).unwrap(), model.server().layout(ITEMS).unwrap());
         let own = OneClient::new(&model, &schedule, model.client(Some(&schedule)));
         let remote = OneClient::new(&model, &schedule, loaded.client(None));
-        for policy in [Policy::new(1.0).unwrap(), Policy::new(0.5).unwrap(), per_round(0.5)] {
+        let policies = [Policy::new(1.0).unwrap(), Policy::new(0.5).unwrap(), per_round(0.5)];
+        for policy in policies.into_iter().filter(|policy| check_decoys(policy, &spec).is_ok()) {
             let expected = own.round(&HISTORY, &policy);
             assert!(expected.0.as_ref().is_some_and(|update| update.rows() > 0));
             assert_eq!(remote.round(&HISTORY, &policy), expected);
@@ -226,7 +227,12 @@ fn equality_fixed_disclosure() {
 #[test]
 fn equality_per_round_disclosure() {
     let owners = [("pi", Value::Real(0.5)), ("disclosure", word("per-round"))];
-    every_federated_model(|entry| assert_equality(entry, &[COHORT], &owners, per_round(0.5)));
+    every_federated_model(|entry| {
+        // Decoys do not go with it.
+        let papers = ["fpl", "fcf"].contains(&entry.info.name).then(|| ("negatives", word("papers")));
+        let settings: Vec<_> = [COHORT].into_iter().chain(papers).collect();
+        assert_equality(entry, &settings, &owners, per_round(0.5));
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use sottovoce_core::{Catalog, Facts, Histories, Rng};
 use sottovoce_federation::registry;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Value};
-use sottovoce_models::{Fit, Flow, Progress, Quiet, Recommender, TensorData, Watch};
+use sottovoce_models::{Because, Fit, Flow, Progress, Quiet, Reason, ReasonKind, Recommender, TensorData, Watch};
 
 fn build(model: &Model) -> Box<dyn Recommender> {
     model.build(&small_settings(model, &[]))
@@ -349,17 +349,48 @@ fn summaries_count_epochs_of_models_that_have_them() {
 }
 
 #[test]
-fn reasons_add_up_to_the_score() {
+fn reasons_are_what_the_model_says_they_are() {
     let train = uneven();
     every_model(|model| {
         let recommender = fitted(model, &train, 1);
-        let scores = scores(&*recommender, &train);
-        for (user, scores) in scores.iter().enumerate() {
-            for (item, score) in scores.iter().enumerate() {
-                let reasons = recommender.reasons(user, item as u32);
+        let (kind, all) = (recommender.reason_kind(), (0..train.catalog_size() as u32).collect::<Vec<_>>());
+        let mut found = 0;
+        for (user, scores) in scores(&*recommender, &train).iter().enumerate() {
+            let relative = |scores: &[f32]| -> Vec<f32> {
+                let mean = scores.iter().map(|&score| f64::from(score)).sum::<f64>() / scores.len() as f64;
+                scores.iter().map(|&score| (f64::from(score) - mean) as f32).collect()
+            };
+            let reasons = recommender.reasons(user, &all);
+            assert_eq!(reasons.len(), all.len());
+            for (item, reasons) in reasons.iter().enumerate() {
+                let own =
+                    |reason: &Reason| !matches!(reason.because, Because::Had(had) if !train.of(user).contains(&had));
+                assert!(reasons.iter().all(own), "user {user}, item {item}: {reasons:?}");
+                found += reasons.len();
+                let near = |one: f32, other: f32| (one - other).abs() < 1e-4 * (1.0 + scores[item].abs());
                 let sum: f32 = reasons.iter().map(|reason| reason.weight).sum();
-                assert!(reasons.is_empty() || (sum - score).abs() < 1e-4, "user {user}, item {item}: {sum} {score}");
+                match kind {
+                    ReasonKind::None | ReasonKind::Order => assert_eq!(reasons, &[]),
+                    // Somebody of whom nothing is known has no reasons, whatever the scores.
+                    _ if reasons.is_empty() => {}
+                    ReasonKind::Shares => assert!(near(sum, scores[item]), "user {user}, item {item}: {sum}"),
+                    ReasonKind::Vectors => {
+                        assert!(near(sum, relative(scores)[item]), "user {user}, item {item}: {sum}");
+                    }
+                    ReasonKind::LeftOut => {
+                        let Because::Had(first) = reasons[0].because else { panic!("{reasons:?}") };
+                        let mut others: Vec<u32> = train.deduplicated().of(user).to_vec();
+                        others.retain(|&item| item != first);
+                        let mut without = vec![0.0; scores.len()];
+                        // A device's model that counts its rounds scores nobody else; its own tests leave items out.
+                        if recommender.score_newcomer((&others).into(), &mut without) {
+                            let fall = relative(scores)[item] - relative(&without)[item];
+                            assert!(near(reasons[0].weight, fall), "user {user}, item {item}: {reasons:?} {fall}");
+                        }
+                    }
+                }
             }
         }
+        assert_eq!(found > 0, kind.has_reasons(), "{kind:?}: {found} reasons");
     });
 }

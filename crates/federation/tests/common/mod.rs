@@ -6,7 +6,7 @@ pub(crate) mod deployed;
 
 use sottovoce_core::{Catalog, Facts, Histories, Rng};
 use sottovoce_federation::*;
-use sottovoce_models::federated::fpl::{Client, Regularisation, Server};
+use sottovoce_models::federated::fpl::{Client, Regularisation, Server, Steps};
 use sottovoce_models::federated::{Sum, erased};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{Fit, ModelError, Negatives, Quiet, Recommender, ServerModel, Summary, TensorData};
@@ -154,9 +154,10 @@ impl World {
             factors: FACTORS,
             triples: schedule.triples,
             learning_rate: self.learning_rate,
-            regularisation: Regularisation { user: 0.01, positive: 0.01, negative: 0.001 },
+            regularisation: Regularisation { user: 0.01, positive: 0.01, negative: 0.001, ..Regularisation::default() },
             init_deviation: 0.1,
             negatives: Negatives::Papers,
+            steps: Steps::Together,
         };
         let server = Server { factors: FACTORS, init_deviation: 0.1 };
         let start = server.init(self.histories.catalog_size(), &mut rng.stream("shared", 0)).unwrap();

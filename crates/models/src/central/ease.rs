@@ -11,7 +11,7 @@
 use super::matrix_inverse::SymmetricMatrix;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config, stored};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, config, stored};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, History};
 
@@ -81,11 +81,15 @@ impl Recommender for Ease {
         true
     }
 
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn reasons(&self, user: usize, of: &[u32]) -> Vec<Vec<Reason>> {
         let items = self.users.catalog_size();
-        let weight = |owned: u32| self.weights[owned as usize * items + item as usize];
-        let owned = self.users.of(user).iter();
-        owned.map(|&owned| Reason { because: Because::Had(owned), weight: weight(owned) }).collect()
+        let weight = |owned: u32, item: u32| self.weights[owned as usize * items + item as usize];
+        let reason = |&owned: &u32, item| Reason::had(owned, weight(owned, item));
+        of.iter().map(|&item| self.users.of(user).iter().map(|owned| reason(owned, item)).collect()).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

@@ -1,8 +1,9 @@
 //! Tables of latent factors, in padded rows for training and in one column per factor for scoring; and the models that
 //! consist of such tables.
 
+use crate::explanation::by_vectors;
 use crate::settings::Config;
-use crate::{Fit, ModelError, Recommender, Summary, Tensor, stored};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, stored};
 use sottovoce_core::{Histories, Rng};
 use std::sync::OnceLock;
 
@@ -154,6 +155,13 @@ impl Factors {
         }
     }
 
+    /// Which of a user's items speak for the items `of`: see [`by_vectors`].
+    fn reasons(&self, user: usize, own: &[u32], of: &[u32]) -> Vec<Vec<Reason>> {
+        let bias = |item: usize| self.bias.get(item).copied().unwrap_or_default();
+        let row = |item: usize| (self.items.row(item), bias(item));
+        by_vectors(self.users.row(user), self.items.rows, row, own, of)
+    }
+
     /// The tables as stored: without padding.
     pub(crate) fn tensors(&self) -> Vec<Tensor> {
         let table = |name, table: &Table| stored::floats(name, [table.rows, table.width], table.to_dense());
@@ -192,6 +200,14 @@ pub(super) trait Factorisation: Config {
     /// Trains the initial factors of `model`.
     fn train(model: &mut FactorModel<Self>, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError>;
 
+    /// What its reasons are.
+    const REASONS: ReasonKind = ReasonKind::Vectors;
+
+    /// What speaks for the items `of`.
+    fn reasons(model: &FactorModel<Self>, user: usize, of: &[u32]) -> Vec<Vec<Reason>> {
+        model.factors.reasons(user, model.train.of(user), of)
+    }
+
     /// The model's random stream.
     fn rng(fit: &Fit<'_>) -> Rng {
         Rng::new(fit.seed).stream(Self::NAME, 0)
@@ -202,18 +218,21 @@ pub(super) trait Factorisation: Config {
 pub(super) struct FactorModel<C> {
     pub(super) config: C,
     pub(super) factors: Factors,
+    /// What it was fitted on: each user's items ascending, each once.
+    pub(super) train: Histories,
 }
 
 impl<C> FactorModel<C> {
     /// Not trained yet.
     pub(super) fn new(config: C) -> Self {
-        Self { config, factors: Factors::default() }
+        Self { config, factors: Factors::default(), train: Histories::default() }
     }
 }
 
 impl<C: Factorisation> Recommender for FactorModel<C> {
     fn fit(&mut self, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let (width, deviation) = self.config.init();
+        self.train = train.deduplicated();
         self.factors = Factors::normal(train, width, deviation as f32, &C::rng(fit));
         if C::BIAS {
             self.factors.bias = vec![0.0; train.catalog_size()];
@@ -225,12 +244,21 @@ impl<C: Factorisation> Recommender for FactorModel<C> {
         self.factors.score(user, into);
     }
 
+    fn reason_kind(&self) -> ReasonKind {
+        C::REASONS
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        C::reasons(self, user, items)
+    }
+
     fn tensors(&self) -> Vec<Tensor> {
         self.factors.tensors()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         self.factors = Factors::restore(tensors, train, self.config.init().0, C::BIAS)?;
+        self.train = train.deduplicated();
         Ok(())
     }
 }

@@ -19,9 +19,10 @@
 use super::epochs::{EpochStats, run_epochs};
 use super::factors::{FactorModel, Factorisation, Factors, MAX_FACTORS, Table, with_stride};
 use super::least_squares::{self, Normal};
+use crate::explanation::{LinearSystem, by_linear_system};
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Fit, ModelError, Summary, choices, config};
+use crate::{Fit, ModelError, Reason, ReasonKind, Summary, choices, config};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, math};
 
@@ -102,6 +103,15 @@ impl Factorisation for IalsConfig {
         (self.factors, self.init_deviation)
     }
 
+    const REASONS: ReasonKind = ReasonKind::Shares;
+
+    fn reasons(model: &FactorModel<Self>, user: usize, of: &[u32]) -> Vec<Vec<Reason>> {
+        let FactorModel { config, factors, train } = model;
+        let (alpha, penalty) = (config.alpha as f32, config.penalties(train)[user]);
+        let system = LinearSystem { items: &factors.items, alpha, penalty };
+        by_linear_system(system, factors.users.row(user), train.of(user), of)
+    }
+
     fn train(model: &mut FactorModel<Self>, train: &Histories, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         let by_user = train.deduplicated();
         let by_item = by_user.transposed();
@@ -109,7 +119,7 @@ impl Factorisation for IalsConfig {
         let [user_penalties, item_penalties] = [&by_user, &by_item].map(|rows| model.config.penalties(rows));
         let advice =
             format!("vectors are no longer finite; take a regularisation above {regularisation} or a smaller alpha");
-        run_epochs(model, iterations, fit, &advice, |FactorModel { config, factors }, _| {
+        run_epochs(model, iterations, fit, &advice, |FactorModel { config, factors, .. }, _| {
             let Factors { users, items, .. } = factors;
             config.solve(&by_user, &user_penalties, users, items);
             config.solve(&by_item, &item_penalties, items, users);

@@ -9,7 +9,7 @@
 use super::neighbours::{NeighbourConfig, Neighbours};
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor};
 use sottovoce_core::{Histories, History};
 
 /// The registry's entry.
@@ -63,10 +63,14 @@ impl Recommender for ItemKnn {
         true
     }
 
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
-        let near = self.neighbours.of(item as usize);
-        let owned = near.filter(|(near, _)| self.users.of(user).binary_search(near).is_ok());
-        owned.map(|(near, weight)| Reason { because: Because::Had(near), weight }).collect()
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        let had = |&(near, _): &(u32, f32)| self.users.of(user).binary_search(&near).is_ok();
+        let owned = |&item: &u32| self.neighbours.of(item as usize).filter(had);
+        items.iter().map(|item| owned(item).map(|(near, weight)| Reason::had(near, weight)).collect()).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

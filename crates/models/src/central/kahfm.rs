@@ -19,7 +19,7 @@ use super::tf_idf::TfIdf;
 use crate::loss::Loss;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config, features, stored};
+use crate::{Because, Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, config, features, stored};
 use sottovoce_core::{Catalog, Facts, Histories, Rng, math};
 use std::sync::Arc;
 
@@ -151,13 +151,21 @@ impl Recommender for KaHfm {
         Ok(())
     }
 
-    /// The item's features, and its bias, which stands for its popularity.
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
-        let (user, item) = (self.user(user), item as usize);
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    /// The items' features, and their biases, which stand for their popularity.
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        let user = self.user(user);
         let reason = |(feature, weight)| Reason { because: Because::Fact(feature), weight };
-        let popular = Because::Popular { people: self.popularity[item] };
-        let products = self.items.products(&self.facts, user, item);
-        products.map(reason).chain([Reason { because: popular, weight: self.bias[item] }]).collect()
+        let reasons = |&item: &u32| {
+            let item = item as usize;
+            let popular = Because::Popular { people: self.popularity[item] };
+            let products = self.items.products(&self.facts, user, item);
+            products.map(reason).chain([Reason { because: popular, weight: self.bias[item] }]).collect()
+        };
+        items.iter().map(reasons).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

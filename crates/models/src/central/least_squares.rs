@@ -84,6 +84,15 @@ impl<'a, const N: usize> Normal<'a, N> {
         }
     }
 
+    /// The columns' parts of <x, y> for the vector y of `target`, where x is the exact solution for a row with these
+    /// columns: (1 + alpha) y' A^-1 y_c, with A the matrix of the normal equations. They add up to it.
+    pub(crate) fn parts(&self, columns: &[u32], penalty: f32, target: u32, matrix: &mut [[f32; N]]) -> Vec<f32> {
+        self.fill(columns, penalty, matrix);
+        let mut solution = self.other[target as usize].map(|value| (1.0 + self.alpha) * value);
+        cholesky_solve(matrix, self.width, &mut solution);
+        columns.iter().map(|&column| dot(&solution, &self.other[column as usize])).collect()
+    }
+
     fn right_hand_side(&self, columns: &[u32]) -> [f32; N] {
         let mut sum = [0.0; N];
         for &column in columns {
@@ -96,6 +105,13 @@ impl<'a, const N: usize> Normal<'a, N> {
     }
 
     fn cholesky(&self, columns: &[u32], penalty: f32, matrix: &mut [[f32; N]], solution: &mut [f32; N]) {
+        self.fill(columns, penalty, matrix);
+        *solution = self.right_hand_side(columns);
+        cholesky_solve(matrix, self.width, solution);
+    }
+
+    /// The matrix of the normal equations, its lower triangle.
+    fn fill(&self, columns: &[u32], penalty: f32, matrix: &mut [[f32; N]]) {
         matrix.copy_from_slice(self.gram);
         if self.alpha != 0.0 {
             for four in columns.chunks(4) {
@@ -109,8 +125,6 @@ impl<'a, const N: usize> Normal<'a, N> {
         for f in 0..self.width {
             matrix[f][f] += penalty;
         }
-        *solution = self.right_hand_side(columns);
-        cholesky_solve(matrix, self.width, solution);
     }
 
     /// A x without forming A: Y'Y x + penalty x + alpha sum y <y, x>.

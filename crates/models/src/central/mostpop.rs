@@ -3,7 +3,7 @@
 //! score(u, i) = number of interactions with i in the training set.
 
 use crate::registry::{CentralModel, ModelInfo};
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, stored};
+use crate::{Because, Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, stored};
 use sottovoce_core::{Histories, History};
 
 /// The registry's entry.
@@ -40,9 +40,13 @@ impl Recommender for MostPop {
         true
     }
 
-    fn reasons(&self, _: usize, item: u32) -> Vec<Reason> {
-        let people = self.counts[item as usize];
-        vec![Reason { because: Because::Popular { people }, weight: people as f32 }]
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn reasons(&self, _: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        let people = items.iter().map(|&item| self.counts[item as usize]);
+        people.map(|people| vec![Reason { because: Because::Popular { people }, weight: people as f32 }]).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

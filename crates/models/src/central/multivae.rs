@@ -15,9 +15,10 @@
 use super::epochs::{EpochStats, run_epochs};
 use super::layout_tensors::{read_tensors, to_tensors};
 use super::micro_batches::{MICRO_BATCHES, Worker, add_and_clear, workers};
+use crate::explanation::by_leaving_out;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, config};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, History, Rng};
 use sottovoce_neural::losses::{kl_gaussian, multinomial, sample_gaussian, sample_gaussian_backward};
@@ -107,6 +108,16 @@ impl Recommender for MultiVae {
             assert_eq!(scored, Some(Ok(())), "the model is fitted");
         }
         true
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::LeftOut
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        by_leaving_out(self.users.of(user), items, self.users.catalog_size(), |history, into| {
+            self.score_newcomer(history.into(), into);
+        })
     }
 
     fn tensors(&self) -> Vec<Tensor> {

@@ -6,11 +6,13 @@
 //! ```text
 //! score(u, i) = sum of sim(u, v) over the k users v most similar to u who have i
 //! ```
+//! sim(u, v) is a count of the items that both have, over a denominator: each of these items is an equal part of it,
+//! and so of the score.
 
 use super::neighbours::{NeighbourConfig, Neighbours};
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor};
 use sottovoce_core::Histories;
 
 /// The registry's entry.
@@ -47,11 +49,28 @@ impl Recommender for UserKnn {
         }
     }
 
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
-        let neighbours = self.neighbours.of(user);
-        let owners = neighbours.filter(|(near, _)| self.users.of(*near as usize).binary_search(&item).is_ok());
-        let (people, weight) = owners.fold((0, 0.0), |(people, sum), (_, weight)| (people + 1, sum + weight));
-        if people == 0 { Vec::new() } else { vec![Reason { because: Because::Neighbours { people }, weight }] }
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        let own = self.users.of(user);
+        let mut weights = vec![vec![0.0; own.len()]; items.len()];
+        for (neighbour, similarity) in self.neighbours.of(user) {
+            let theirs = self.users.of(neighbour as usize);
+            let common: Vec<usize> =
+                (0..own.len()).filter(|&place| theirs.binary_search(&own[place]).is_ok()).collect();
+            let part = similarity / common.len().max(1) as f32;
+            let reached = items.iter().zip(&mut weights).filter(|(item, _)| theirs.binary_search(item).is_ok());
+            for (_, weights) in reached {
+                common.iter().for_each(|&place| weights[place] += part);
+            }
+        }
+        let reasons = |weights: Vec<f32>| {
+            let weighted = own.iter().zip(weights).filter(|(_, weight)| *weight > 0.0);
+            weighted.map(|(&item, weight)| Reason::had(item, weight)).collect()
+        };
+        weights.into_iter().map(reasons).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

@@ -8,7 +8,7 @@
 
 use super::tf_idf::TfIdf;
 use crate::registry::{CentralModel, ModelInfo};
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, features, stored};
+use crate::{Because, Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, features, stored};
 use sottovoce_core::{Catalog, Facts, Histories, math};
 use std::sync::Arc;
 
@@ -56,11 +56,18 @@ impl Recommender for Vsm {
         }
     }
 
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
         let profile = self.profile(user);
-        let products = self.weights.products(&self.facts, &profile, item as usize);
-        let shared = products.filter(|&(_, weight)| weight > 0.0);
-        shared.map(|(feature, weight)| Reason { because: Because::Fact(feature), weight }).collect()
+        let reasons = |&item: &u32| {
+            let products = self.weights.products(&self.facts, &profile, item as usize);
+            let shared = products.filter(|&(_, weight)| weight > 0.0);
+            shared.map(|(feature, weight)| Reason { because: Because::Fact(feature), weight }).collect()
+        };
+        items.iter().map(reasons).collect()
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {

@@ -13,6 +13,8 @@ choices! {
         Labels => "ld",
         /// MW: how near the local model stayed to the shared one, 1 / sqrt(|theta - theta_u| + 1).
         Closeness => "mw",
+        /// MW as the thesis's program has it: the mean of the layers' kernel norms in place of the norm of everything.
+        KernelCloseness => "mwk",
         /// CB: images of the rarest class over images of the commonest, over all classes of the input.
         Balance => "cb",
         /// IS: the share of sharp images.
@@ -27,6 +29,7 @@ impl Criterion {
             Self::Samples => criteria::SIZE,
             Self::Labels => criteria::DIVERSITY,
             Self::Closeness => criteria::CLOSENESS,
+            Self::KernelCloseness => criteria::KERNEL_CLOSENESS,
             Self::Balance => criteria::BALANCE,
             Self::Sharpness => criteria::SHARPNESS,
         }
@@ -42,7 +45,7 @@ impl Criterion {
         Some(match self {
             Self::Samples => own.len() as f64,
             Self::Labels => of_class().iter().filter(|&&count| count > 0).count() as f64,
-            Self::Closeness => return None,
+            Self::Closeness | Self::KernelCloseness => return None,
             Self::Balance => {
                 let counts = &of_class()[..images.classes()];
                 let least = counts.iter().copied().min().unwrap_or(0);

@@ -3,7 +3,8 @@
 //! ```text
 //! cnn         5x5x32, pool 2, ReLU, 5x5x64, pool 2, ReLU, dense 512, ReLU, dense to the classes
 //!             1,663,370 parameters for 28 x 28 grey values and 10 classes (McMahan et al. 2017; thesis, sec. 5.5.1)
-//! cnn3        the same with 3x3 patches: 8,409,025 parameters for 64 x 64 x 3 and two classes (sec. 5.5.2)
+//! cnn-linear  cnn without ReLU after the convolutions, as in the thesis's program
+//! cnn3        cnn with 3x3 patches: 8,409,025 parameters for 64 x 64 x 3 and two classes (sec. 5.5.2)
 //! small-cnn   5x5x8, pool 2, ReLU, 5x5x16, pool 2, ReLU, dense 64, ReLU, dense to the classes
 //! mlp         two dense layers of 200, the "2NN" of McMahan et al.: 199,210 parameters for MNIST
 //! ```
@@ -31,7 +32,9 @@ const MOST_IN_CHUNK: usize = 64;
 pub enum Architecture {
     /// Two convolutions with 5x5 patches and a dense layer of 512.
     Cnn,
-    /// The same with 3x3 patches.
+    /// The same without ReLU after the convolutions.
+    CnnLinear,
+    /// [`Cnn`](Self::Cnn) with 3x3 patches.
     Cnn3,
     /// A small version of [`Cnn`](Self::Cnn).
     SmallCnn,
@@ -41,23 +44,33 @@ pub enum Architecture {
 
 impl Architecture {
     /// Names for settings.
-    pub const NAMES: &'static [(&'static str, Architecture)] =
-        &[("cnn", Self::Cnn), ("cnn3", Self::Cnn3), ("small-cnn", Self::SmallCnn), ("mlp", Self::Mlp)];
+    pub const NAMES: &'static [(&'static str, Architecture)] = &[
+        ("cnn", Self::Cnn),
+        ("cnn-linear", Self::CnnLinear),
+        ("cnn3", Self::Cnn3),
+        ("small-cnn", Self::SmallCnn),
+        ("mlp", Self::Mlp),
+    ];
 
     /// Side of a patch, filters of both convolutions; `None` for dense layers only.
     fn convolutions(self) -> Option<(usize, [usize; 2])> {
         match self {
-            Self::Cnn => Some((5, [32, 64])),
+            Self::Cnn | Self::CnnLinear => Some((5, [32, 64])),
             Self::Cnn3 => Some((3, [32, 64])),
             Self::SmallCnn => Some((5, [8, 16])),
             Self::Mlp => None,
         }
     }
 
+    /// What follows the pooling of a convolution.
+    fn after_pooling(self) -> Activation {
+        if self == Self::CnnLinear { Activation::Identity } else { Activation::Relu }
+    }
+
     /// Widths of the hidden dense layers.
     fn dense(self) -> &'static [usize] {
         match self {
-            Self::Cnn | Self::Cnn3 => &[512],
+            Self::Cnn | Self::CnnLinear | Self::Cnn3 => &[512],
             Self::SmallCnn => &[64],
             Self::Mlp => &[200, 200],
         }
@@ -67,8 +80,8 @@ impl Architecture {
 #[derive(Clone, Copy, Debug)]
 enum Layer {
     Conv(Conv2d),
-    /// Pooling, then ReLU.
-    Pool(Pool),
+    /// Pooling, then ReLU or nothing.
+    Pool(Pool, Activation),
     Linear(Linear, Activation),
 }
 
@@ -76,7 +89,7 @@ impl Layer {
     fn outputs(&self) -> usize {
         match self {
             Self::Conv(conv) => conv.outputs(),
-            Self::Pool(pool) => pool.outputs(),
+            Self::Pool(pool, _) => pool.outputs(),
             Self::Linear(linear, _) => linear.outputs(),
         }
     }
@@ -84,7 +97,7 @@ impl Layer {
     fn space(&self, batch: usize) -> usize {
         match self {
             Self::Conv(conv) => conv.space(batch),
-            Self::Pool(pool) => pool.space(batch),
+            Self::Pool(pool, _) => pool.space(batch),
             Self::Linear(linear, _) => linear.space(batch),
         }
     }
@@ -97,9 +110,9 @@ impl Layer {
     ) -> Result<&'a mut [f32], NeuralError> {
         match self {
             Self::Conv(conv) => conv.forward(parameters, x, space),
-            Self::Pool(pool) => {
+            Self::Pool(pool, activation) => {
                 let y = pool.forward(x, space)?;
-                Activation::Relu.apply(y);
+                activation.apply(y);
                 Ok(y)
             }
             Self::Linear(linear, activation) => {
@@ -137,7 +150,7 @@ impl Network {
         let inputs = shape.iter().product();
         let mut width = inputs;
         if let Some((side, filters)) = architecture.convolutions() {
-            width = convolutions(&mut layout, &mut layers, shape, side, filters)?;
+            width = convolutions(&mut layout, &mut layers, shape, (side, filters), architecture.after_pooling())?;
         }
         for (n, &units) in architecture.dense().iter().enumerate() {
             let linear = Linear::new(&mut layout, &format!("dense{}", n + 1), width, units)?;
@@ -232,9 +245,9 @@ impl Network {
                     conv.backward(parameters, x, gradient, gradients, dx.as_deref_mut(), &mut space)?;
                     dx.unwrap_or_default()
                 }
-                Layer::Pool(pool) => {
+                Layer::Pool(pool, activation) => {
                     let dx = dx.unwrap_or_default();
-                    Activation::Relu.backward(y, gradient)?;
+                    activation.backward(y, gradient)?;
                     pool.backward(x, gradient, dx)?;
                     dx
                 }
@@ -335,8 +348,8 @@ fn convolutions(
     layout: &mut Layout,
     layers: &mut Vec<Layer>,
     [mut channels, mut height, mut width]: [usize; 3],
-    side: usize,
-    filters: [usize; 2],
+    (side, filters): (usize, [usize; 2]),
+    activation: Activation,
 ) -> Result<usize, NeuralError> {
     for (n, filters) in filters.into_iter().enumerate() {
         let shape = Conv2dShape {
@@ -350,7 +363,7 @@ fn convolutions(
         let conv = Conv2d::new(layout, &format!("conv{}", n + 1), shape)?;
         let pooled = PoolShape { channels: filters, image: conv.output(), window: [2; 2], stride: [2; 2] };
         let pool = Pool::new(Pooling::Max, pooled)?;
-        layers.extend([Layer::Conv(conv), Layer::Pool(pool)]);
+        layers.extend([Layer::Conv(conv), Layer::Pool(pool, activation)]);
         (channels, [height, width]) = (filters, pool.output());
     }
     Ok(channels * height * width)
@@ -378,6 +391,7 @@ mod tests {
     fn parameters_are_as_many_as_published() {
         let mnist = [1, 28, 28];
         assert_eq!(network(Architecture::Cnn, mnist, 10).layout().len(), 1_663_370);
+        assert_eq!(network(Architecture::CnnLinear, mnist, 10).layout().len(), 1_663_370);
         assert_eq!(network(Architecture::Cnn3, [3, 64, 64], 2).layout().len(), 8_409_025);
         assert_eq!(network(Architecture::Mlp, mnist, 10).layout().len(), 199_210);
     }

@@ -37,6 +37,8 @@ pub struct Sum {
 pub struct AdaptiveSum {
     /// The longest step of a value.
     pub max_step: f32,
+    /// How many times as long steps in a table's last column may be, where models have biases.
+    pub last_column: f32,
 }
 
 /// A sum up to some devices, a mean beyond: `row += learning_rate * sum * c / (c + n - 1)`, where n devices sent the
@@ -141,7 +143,7 @@ choices! {
 config! {
     /// Settings of strategies that step along the sum of devices' updates of a row.
     #[derive(PartialEq)]
-    pub struct RowAggregation {
+    pub struct RowAggregation in Federation {
         /// How updates are combined: the papers' sum, or one of two strategies that are stable at any cohort size
         pub strategy: RowStrategy = RowStrategy::Sum;
         /// With strategy = adaptive: the longest step of a value
@@ -157,7 +159,9 @@ impl RowAggregation {
         let learning_rate = learning_rate as f32;
         match self.strategy {
             RowStrategy::Sum => AggregationSpec::Sum(Sum { learning_rate }),
-            RowStrategy::Adaptive => AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: self.adaptive_step as f32 }),
+            RowStrategy::Adaptive => {
+                AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: self.adaptive_step as f32, last_column: 1.0 })
+            }
             RowStrategy::Damped => {
                 AggregationSpec::DampedSum(DampedSum { learning_rate, devices: self.damped_devices as f32 })
             }
@@ -186,7 +190,7 @@ choices! {
 config! {
     /// Settings of strategies that step along the mean of devices' updates.
     #[derive(PartialEq)]
-    pub struct MeanAggregation {
+    pub struct MeanAggregation in Federation {
         /// How updates become the next shared model: the mean of devices' models, a step along their mean gradient, or
         /// adaptive steps along the mean
         pub strategy: MeanStrategy = MeanStrategy::FedAvg;

@@ -1,7 +1,7 @@
 //! The client's half of a federated model.
 
 use super::DpSgd;
-use crate::Reason;
+use crate::{Reason, ReasonKind};
 use sottovoce_core::{History, Rng};
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
 use std::borrow::Cow;
@@ -139,12 +139,18 @@ pub trait ClientModel: Send + Sync + 'static {
         false
     }
 
-    /// Explains an item's score, for models that can; weights add up to the score. In no particular order.
+    /// What the reasons of [`explain`](Self::explain) are.
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::None
+    }
+
+    /// What speaks for each of some items, for models that can tell, from what the device has. In no particular order.
+    /// Hidden items are in `history` like others: reasons are for the owner and do not leave the device.
     ///
     /// # Panics
-    /// If the item is not in the catalog.
-    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, item: u32) -> Vec<Reason> {
-        let _ = (shared, private, history, item);
-        Vec::new()
+    /// If an item is not in the catalog.
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        let _ = (shared, private, history);
+        vec![Vec::new(); items.len()]
     }
 }

@@ -5,7 +5,7 @@ use super::{
     ServerModel, TrainInput, TrainResult,
 };
 use crate::settings::{Config, Settings, TermsError};
-use crate::{ModelError, Reason, features};
+use crate::{ModelError, Reason, ReasonKind, features};
 use sottovoce_core::{Catalog, Facts, History, Rng};
 use sottovoce_protocol::{ModelSpec, Parameters, Trained};
 use std::any::Any;
@@ -100,8 +100,12 @@ impl<C: ClientModel> ClientModel for Erased<C> {
         self.0.is_calibrated()
     }
 
-    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, item: u32) -> Vec<Reason> {
-        self.0.explain(shared, private, history, item)
+    fn reason_kind(&self) -> ReasonKind {
+        self.0.reason_kind()
+    }
+
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        self.0.explain(shared, private, history, items)
     }
 }
 
@@ -145,6 +149,9 @@ pub trait AnyModel: Send + Sync {
 
     /// See [`FederatedModel::baseline_loss`].
     fn baseline_loss(&self, items: usize) -> f64;
+
+    /// See [`FederatedModel::LARGEST_VALUE`].
+    fn largest_value(&self) -> f32;
 }
 
 struct Configured<M: FederatedModel> {
@@ -210,6 +217,10 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
 
     fn baseline_loss(&self, items: usize) -> f64 {
         M::baseline_loss(&self.config, items)
+    }
+
+    fn largest_value(&self) -> f32 {
+        M::LARGEST_VALUE
     }
 }
 

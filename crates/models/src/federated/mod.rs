@@ -31,7 +31,7 @@ pub use exposure::{Exposure, RowMeaning};
 pub use model::{EpochTraffic, Epochs, FeatureUse, FederatedModel, ModelInfo};
 pub use negatives::Negatives;
 pub use registry::{AUDIENCE_SIZE, Entry, RegisterError, all, find, register};
-pub use schedule::{Cohort, Configuration, Population, Schedule, TripleSchedule};
+pub use schedule::{Cohort, Configuration, Population, RoundsPerEpoch, Schedule, TripleSchedule};
 pub use server::{ItemFactors, ServerModel, TensorSlice, item_rows};
 
 /// Declares each model's module and lists it in [`MODELS`].

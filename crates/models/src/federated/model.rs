@@ -94,6 +94,10 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// The cohort of a round where users ask for none.
     const COHORT: Cohort = Cohort::All;
 
+    /// Larger values of the shared model say that training diverged: no sound model has them, and scores are still far
+    /// from overflowing.
+    const LARGEST_VALUE: f32 = 1e4;
+
     /// Its settings.
     type Config: Config;
 

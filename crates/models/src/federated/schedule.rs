@@ -47,6 +47,19 @@ choices! {
     }
 }
 
+choices! {
+    /// How many rounds an epoch of the configurations with + has.
+    #[derive(Default)]
+    pub enum RoundsPerEpoch {
+        /// As the papers' text has it: so many that an epoch has as many triples as there are interactions.
+        #[default]
+        Text => "text",
+        /// As the program that was published with the papers: as many as without +, each with the triples of +, which
+        /// is as many times the training as there are interactions a device.
+        Published => "published",
+    }
+}
+
 config! {
     /// How much a device does in a round, for models that train on triples.
     #[derive(PartialEq)]
@@ -106,6 +119,15 @@ pub struct Schedule {
     pub triples: usize,
     /// Rounds of an epoch (rpe).
     pub rounds: usize,
+    /// Interactions a device, at least one (X+/|U|).
+    pub mean_history: usize,
+}
+
+impl Population {
+    /// Interactions a device, rounded down, at least one.
+    pub fn mean_history(&self) -> usize {
+        (self.interactions / self.devices.len().max(1)).max(1)
+    }
 }
 
 impl Schedule {
@@ -113,20 +135,21 @@ impl Schedule {
     pub fn in_turn(cohort: Cohort, population: &Population) -> Self {
         let devices = population.devices.len();
         let rounds = (devices / cohort.size(devices).max(1)).max(1);
-        Self { cohort, triples: population.interactions / devices.max(1), rounds }
+        let (triples, mean_history) = (population.interactions / devices.max(1), population.mean_history());
+        Self { cohort, triples, rounds, mean_history }
     }
 
     /// A configuration of the papers: an epoch has X+ triples to within a round.
     pub fn of(configuration: Configuration, population: &Population) -> Self {
         let devices = population.devices.len();
-        let share = (population.interactions / devices.max(1)).max(1);
+        let share = population.mean_history();
         let (cohort, triples, rounds) = match configuration {
             Configuration::Sequential => (Cohort::One, 1, population.interactions),
             Configuration::SequentialPlus => (Cohort::One, share, devices),
             Configuration::Parallel => (Cohort::All, 1, share),
             Configuration::ParallelPlus => (Cohort::All, share, 1),
         };
-        Self { cohort, triples, rounds }
+        Self { cohort, triples, rounds, mean_history: share }
     }
 
     /// The same with another cohort or another number of triples, and as many rounds as X+ triples take, rounded down
@@ -139,7 +162,15 @@ impl Schedule {
         let cohort = cohort.unwrap_or(self.cohort);
         let triples = triples.unwrap_or(self.triples).max(1);
         let a_round = cohort.size(population.devices.len()) * triples;
-        Self { cohort, triples, rounds: (population.interactions / a_round.max(1)).max(1) }
+        Self { cohort, triples, rounds: (population.interactions / a_round.max(1)).max(1), ..self }
+    }
+
+    /// The same with as many rounds as the papers' published program holds in an epoch: as if each device of a round
+    /// drew one triple, however many it draws.
+    #[must_use]
+    pub fn published(self, population: &Population) -> Self {
+        let cohort = self.cohort.size(population.devices.len()).max(1);
+        Self { rounds: (population.interactions / cohort).max(1), ..self }
     }
 
     /// The same work by so many times fewer devices, each of which draws so many times as many triples.
@@ -169,7 +200,8 @@ mod tests {
         let population = population();
         assert_eq!(population, Population { devices: vec![0, 2, 3, 5], interactions: 11 });
         let schedule = |name| {
-            let Schedule { cohort, triples, rounds } = Schedule::of(Configuration::named(name).unwrap(), &population);
+            let Schedule { cohort, triples, rounds, .. } =
+                Schedule::of(Configuration::named(name).unwrap(), &population);
             (cohort, triples, rounds)
         };
         assert_eq!(schedule("sfpl"), (Cohort::One, 1, 11));
@@ -180,16 +212,24 @@ mod tests {
     }
 
     #[test]
+    fn published_rounds_ignore_local_work() {
+        let population = population();
+        let rounds =
+            |name| Schedule::of(Configuration::named(name).unwrap(), &population).published(&population).rounds;
+        assert_eq!(["sfpl", "sfpl+", "pfpl", "pfpl+"].map(rounds), [11, 11, 2, 2]);
+    }
+
+    #[test]
     fn anything_in_between_has_as_many_rounds_as_an_epoch_takes() {
         let population = population();
         let schedule = Schedule::of(Configuration::ParallelPlus, &population);
         assert_eq!(schedule.with(None, None, &population), schedule);
         let other = schedule.with(Some(Cohort::Count(2)), None, &population);
-        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 2, rounds: 2 });
+        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 2, rounds: 2, mean_history: 2 });
         let other = schedule.with(None, Some(7), &population);
-        assert_eq!(other, Schedule { cohort: Cohort::All, triples: 7, rounds: 1 });
+        assert_eq!(other, Schedule { cohort: Cohort::All, triples: 7, rounds: 1, mean_history: 2 });
         assert_eq!(schedule.concentrated(1, &population), schedule);
         let other = schedule.concentrated(2, &population);
-        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 4, rounds: 1 });
+        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 4, rounds: 1, mean_history: 2 });
     }
 }

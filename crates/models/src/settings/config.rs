@@ -249,7 +249,8 @@ macro_rules! choices {
 /// of a number, of which 0 is `None`. Numbers need a range. Flags: `log` (searches look on a logarithmic scale),
 /// `device` (sent to devices in round terms), `device(range)` (the same, with what a device accepts), `derived`
 /// (computed, users cannot set it), `was("name", ..)` (earlier names). `include field: Type = default;` lines at the
-/// end take in other such structs.
+/// end take in other such structs. `struct Name in Group` puts all settings of its own into a
+/// [`Group`](crate::settings::Group).
 ///
 /// ```
 /// use sottovoce_models::config;
@@ -271,7 +272,7 @@ macro_rules! choices {
 macro_rules! config {
     (
         $(#[$meta:meta])*
-        $vis:vis struct $name:ident {
+        $vis:vis struct $name:ident $(in $about:ident)? {
             $(
                 $(#[doc = $help:literal])+
                 $field_vis:vis $field:ident : $type:ty = $default:expr $(, in $range:expr)? $(=> $flags:tt)? ;
@@ -305,6 +306,7 @@ macro_rules! config {
                         )
                     ) ),*
                 ];
+                $( all.iter_mut().for_each(|setting| setting.group = $crate::settings::Group::$about); )?
                 $( all.extend($crate::settings::Config::schema(&self.$group)); )*
                 all
             }

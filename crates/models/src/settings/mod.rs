@@ -6,10 +6,12 @@
 
 mod config;
 mod terms;
+mod words;
 
 pub use config::{Choice, Config, SettingType};
 pub(crate) use terms::NO_FEATURES;
 pub use terms::TermsError;
+pub use words::{Group, find, is_word_for};
 
 use crate::ModelError;
 use serde::{Deserialize, Serialize};
@@ -35,12 +37,14 @@ pub struct Setting {
     pub on_device: Option<Domain>,
     /// Computed from other settings and sent to devices; users cannot set it.
     pub derived: bool,
+    /// What it is about.
+    pub group: Group,
 }
 
 impl Setting {
     fn new(key: &'static str, default: Value, domain: Domain, help: &'static str) -> Self {
-        let (aliases, value_aliases) = (&[], &[]);
-        Self { key, help, default, domain, aliases, value_aliases, on_device: None, derived: false }
+        let (aliases, value_aliases, group) = (&[], &[], Group::of_key(key));
+        Self { key, help, default, domain, aliases, value_aliases, on_device: None, derived: false, group }
     }
 
     /// The same, with searches on a logarithmic scale.
@@ -190,9 +194,9 @@ impl Value {
 #[serde(transparent)]
 pub struct Settings {
     values: BTreeMap<&'static str, Value>,
-    /// Names that were given and have changed since, each with the name of today.
+    /// On names that are other words for settings, and settings that do nothing.
     #[serde(skip)]
-    renamed: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Settings {
@@ -207,21 +211,18 @@ impl Settings {
     ) -> Result<Self, ModelError> {
         let settable = || schema.iter().filter(|setting| !setting.derived);
         let mut values: BTreeMap<_, _> = settable().map(|s| (s.key, s.default.clone())).collect();
-        let mut renamed = Vec::new();
+        let (mut notes, mut changed) = (Vec::new(), Vec::new());
         for (key, value) in given {
-            let Some(setting) = settable().find(|setting| setting.answers_to(key)) else {
-                let keys: Vec<_> = settable().map(|s| s.key).collect();
-                return Err(ModelError::UnknownSetting {
-                    model: model.to_owned(),
-                    key: key.to_owned(),
-                    suggestion: nearest(key, keys.iter().copied()),
-                    known: if keys.is_empty() { "none".to_owned() } else { keys.join(", ") },
-                });
-            };
-            renamed.extend(setting.note_on(key));
-            values.insert(setting.key, fit_domain(model, setting, &value)?);
+            let (setting, note) = find(model, settable(), key)?;
+            notes.extend(note);
+            let value = fit_domain(model, setting, &value)?;
+            if value != setting.default {
+                changed.push(setting.key);
+            }
+            values.insert(setting.key, value);
         }
-        Ok(Self { values, renamed })
+        notes.extend(changed.into_iter().filter_map(|key| words::without_effect(key, values.get(key)?, &values)));
+        Ok(Self { values, notes })
     }
 
     /// The values by key.
@@ -234,9 +235,9 @@ impl Settings {
         self.values.get(key)
     }
 
-    /// A note for each setting that was given by an earlier name.
+    /// A note for each setting that was given by another name, or that does nothing beside the others.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.renamed.iter().cloned()
+        self.notes.iter().cloned()
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn from_terms(spec: &ModelSpec, schema: &[Setting]) -> Result<Setting
         values.insert(setting, value);
     }
     match spec.settings.keys().find(|key| !sent().any(|(known, _)| known == key.as_str())) {
-        None => Ok(Settings { values, renamed: Vec::new() }),
+        None => Ok(Settings { values, notes: Vec::new() }),
         Some(key) => Err(wrong(key, "not known")),
     }
 }

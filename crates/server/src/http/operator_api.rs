@@ -141,6 +141,12 @@ pub(super) async fn add_enrolment_token(request: OperatorRequest, body: Body) ->
     if new.role.is_some() || new.per_day.is_some() {
         return Err(Problem::new("bad-request", "an enrolment token has neither a role nor a quota a day"));
     }
+    if new.uses == Some(0) {
+        return Err(Problem::new(
+            "bad-request",
+            "a token with 0 uses admits nobody: expected at least 1, or none for any number",
+        ));
+    }
     if new.uses.is_some_and(|uses| uses > i64::MAX as u64) {
         return Err(Problem::new("bad-request", "uses is too large"));
     }

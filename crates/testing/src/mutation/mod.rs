@@ -63,7 +63,7 @@ fn check_set(set: &Dataset) {
     assert!(!all.is_empty(), "a set without interactions is an error");
     let about = describe(set);
     assert!(about.density > 0.0 && about.popularity.head >= 1);
-    let how = Cleaning { min_interactions: Some(2), k_core: Some(2), threshold: Some(2.0), keep_repeats: false };
+    let how = Cleaning { min_interactions: Some(2), k_core: Some(2), threshold: Some(2.0), ..Cleaning::default() };
     let (left, report) = clean(all.clone(), &how);
     check_interactions(&left);
     let dropped = report.below_threshold + report.repeated + report.outside_core + report.of_sparse_users;

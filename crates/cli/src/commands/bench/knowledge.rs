@@ -6,7 +6,7 @@ use crate::measure::cpu_seconds;
 use anyhow::{Context, Result};
 use sottovoce_core::{CATALOG_HEADER, Facts, Histories, Names, Rng};
 use sottovoce_device::Items;
-use sottovoce_models::federated::kgflex::{Client, Regularisation, Server};
+use sottovoce_models::federated::kgflex::{Client, Regularisation, Selection, Server};
 use sottovoce_models::settings::Value;
 use sottovoce_models::{ClientModel, ServerModel, TrainInput};
 use sottovoce_protocol::{Parameters, Trained};
@@ -28,9 +28,14 @@ pub(super) fn kgflex(bench: &Workbench) -> Result<Vec<Figure>> {
         ("factors", Value::Integer(FACTORS)),
         ("learning_rate", Value::Real(RATE)),
         ("configuration", Value::Word("pfpl+".to_owned())),
+        ("strategy", Value::Word("sum".to_owned())),
+        ("cohort", Value::Integer(bench.data.parts.train.users() as i64)),
         ("epochs", Value::Integer(EPOCHS)),
     ];
-    let (seconds, trained, _) = bench.measure(|| bench.train_with_catalog("kgflex", &settings, &known), None)?;
+    let features = [("one_hop", 100), ("more_hops", 100), ("negatives", 1)];
+    let features = features.map(|(key, value)| (key, Value::Integer(value)));
+    let all = [&settings[..], &features].concat();
+    let (seconds, trained, _) = bench.measure(|| bench.train_with_catalog("kgflex", &all, &known), None)?;
     let met = features_a_triple(&facts, &bench.data.parts.train, bench.seed)?;
     let triples = trained.summary.triples as f64;
     let a_feature = seconds / (triples * met) * 1e9;
@@ -58,8 +63,7 @@ fn new_client(facts: &Arc<Facts>, triples: usize, factors: usize) -> Client {
     Client {
         facts: Arc::clone(facts),
         factors,
-        most: [100, 100],
-        negatives: 1,
+        selection: Selection { most: [100, 100], negatives: 1, min_gain: 0.0 },
         triples,
         learning_rate: 0.01,
         regularisation: Regularisation { personal: 0.0, shared: 0.0 },

@@ -7,7 +7,7 @@ use crate::measure::cpu_seconds;
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use sottovoce_core::Catalog;
-use sottovoce_data::{Cleaning, LoadOptions, Split};
+use sottovoce_data::{Cleaning, LoadOptions};
 use sottovoce_evaluate::{EvaluationInput, Protocol};
 use sottovoce_experiment::prepare::{DataPlan, Prepared, prepare};
 use sottovoce_experiment::training::{self, Context as TrainingContext, ModelPlan, Trained};
@@ -46,9 +46,9 @@ impl Workbench {
         };
         let plan = DataPlan {
             load: load.clone(),
-            // The protocol of the peers: users with more than 20 interactions, the first 80 % of each to learn from.
+            // The protocol of the peers: users with more than 20 interactions, the first 80 % of each to learn from
+            // (at random where there are no timestamps).
             cleaning: Cleaning { min_interactions: Some(21), ..Cleaning::default() },
-            split: Some(Split::Temporal(0.8)),
             ..DataPlan::new(&source, common.seed)
         };
         let data = prepare(&plan)?;

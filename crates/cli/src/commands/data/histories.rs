@@ -6,6 +6,7 @@ use crate::prepared::read;
 use crate::progress::Bar;
 use anyhow::Result;
 use serde_json::json;
+use sottovoce_data::Repeats;
 use sottovoce_data::town::{PREFIX, Town, TownError, TownSpec};
 use sottovoce_federation::{HistoryFileError, HistoryWriter};
 use std::ops::Range;
@@ -19,8 +20,8 @@ struct Written {
 }
 
 pub(super) fn convert(source: &Source, out: &Path, cleaning: &CleaningArgs, common: &Common) -> Result<()> {
-    if cleaning.keep_repeats {
-        return usage("a history file has each item once: --keep-repeats does not apply");
+    if cleaning.cleaning(common.seed).repeats == Repeats::Keep {
+        return usage("a history file has each item once: --repeats keep does not apply");
     }
     let written = if source.data.starts_with(PREFIX) && cleaning.is_default() {
         from_town(&source.data, out, common)?

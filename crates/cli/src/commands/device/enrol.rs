@@ -6,7 +6,7 @@ use crate::args::{Common, Enrol};
 use crate::commands::fleet::{about, catalog};
 use crate::folder::read_text;
 use crate::key_file;
-use crate::output::{self, Usage, grouped};
+use crate::output::{self, Usage, grouped, usage};
 use anyhow::{Result, bail};
 use serde_json::json;
 use sottovoce_device::{
@@ -34,6 +34,9 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let (mut pages, mut items) = (Vec::new(), None);
     if let Some(file) = &args.history {
         history.extend(interactions(file)?.iter().map(|(id, time)| (id.as_str(), *time)));
+        if history.is_empty() {
+            return usage(format!("{} has no interactions: a device learns from a history", file.display()));
+        }
     }
     if let Some(file) = &args.clicks.clicks {
         // Interests are categories of the catalog.
@@ -41,6 +44,11 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
         let (reading, _) = clicks::read(file, &args.clicks, &known)?;
         history = History::from_ids(reading.interests.iter().map(String::as_str));
         (pages, items) = (reading.pages, Some(known));
+        if history.is_empty() && !common.quiet {
+            output::note(
+                "your clicks show no interest in a category of the catalog: the device can learn once they do",
+            );
+        }
     }
 
     let folder = location::folder(&args.location)?;
@@ -110,6 +118,7 @@ fn report(
     line("catalog", format!("{} items", grouped(items)));
     let policy = device.policy();
     let when = match policy.disclosure {
+        _ if policy.pi() >= 1.0 => "uploads are computed from all of your items",
         DisclosureMode::Fixed => "always the same items",
         DisclosureMode::PerRound => "drawn in each round",
     };

@@ -1,12 +1,13 @@
 //! `device ledger`.
 
-use super::{as_usage, named};
+use super::{as_usage, item as find, named};
 use crate::args::Common;
 use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
 use sottovoce_data::format_date;
 use sottovoce_device::{Device, DisclosedItem};
+use sottovoce_privacy::{ENCRYPTION, NOISE, SECURE_AGGREGATION};
 use sottovoce_protocol::LedgerEntry;
 use std::fmt::Write;
 
@@ -16,14 +17,20 @@ const SHOWN: usize = 10;
 /// `sottovoce device ledger`.
 pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Result<()> {
     if let Some(item) = item {
-        let left = device.disclosures_of(item).map_err(as_usage)?;
+        let id = match device.items() {
+            Some(items) => find(items, item)?,
+            None => item.to_owned(),
+        };
+        let left = device.disclosures_of(&id).map_err(as_usage)?;
         return output::answer(common, &of_item(&left), || about(&left));
     }
     // Before the first round there is nothing to list, and perhaps no catalog.
     let items = device.disclosed_items().unwrap_or_default();
     let rounds: Vec<LedgerEntry> = device.ledger().entries().collect();
     let totals = device.ledger().totals();
+    let seen = Seen::of(&rounds);
     let document = json!({
+        "seen_singly": seen.singly, "seen_in_sums": seen.in_sums, "server_could_guess": seen.could_guess(device),
         "updates": totals.updates, "rows": totals.rows, "bytes": totals.bytes,
         "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
         "items": items.iter().map(of_item).collect::<Vec<_>>(),
@@ -53,7 +60,7 @@ fn moment(when: u64) -> String {
 
 fn about(item: &DisclosedItem) -> String {
     let yours = match (item.in_history, item.disclosed) {
-        (true, true) => "you have it",
+        (true, true) => "you have it, and uploads are computed from it",
         (true, false) => "you have it, but it is not used for uploads",
         (false, _) => "you do not have it",
     };
@@ -109,12 +116,64 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
                 writeln!(text, "  {:>6} times  {}", item.disclosures.times, named(&item.item, item.title.as_deref()));
         }
     }
-    if rounds.iter().any(|told| !told.layers.is_empty()) {
-        text.push_str(
-            "\nSealed rows (secure-aggregation, encryption) left only in sums with those of other devices; with noise added by devices, \
-             all rows left.\n",
-        );
+    if rounds.iter().any(|told| told.layers.iter().any(|layer| layer == NOISE)) {
+        text.push_str("\nWith noise added by devices, all rows left.\n");
     }
-    text.push_str("\nA row that left does not by itself show whether you have the item: rows of both kinds leave.\n");
+    let _ = writeln!(text, "\nWhat a server could guess: {}", Seen::of(rounds).could_guess(device));
     text
+}
+
+/// How the server saw the updates that it trained on.
+struct Seen {
+    /// Updates that it saw one by one.
+    singly: usize,
+    /// Updates that it saw only in sums with those of other devices.
+    in_sums: usize,
+}
+
+impl Seen {
+    fn of(rounds: &[LedgerEntry]) -> Self {
+        let sealed = |told: &LedgerEntry| {
+            told.layers.iter().any(|layer| [SECURE_AGGREGATION, ENCRYPTION].contains(&layer.as_str()))
+        };
+        // Reports to audiences are no updates.
+        let updates =
+            || rounds.iter().filter(|told| !told.tables.iter().any(|table| table.name.starts_with("audience ")));
+        Self {
+            singly: updates().filter(|told| !sealed(told)).count(),
+            in_sums: updates().filter(|told| sealed(told)).count(),
+        }
+    }
+
+    /// In plain words: no figure of an audit holds for every federation.
+    fn could_guess(&self, device: &Device) -> String {
+        let shown = device.fixed_disclosure().map(|rows| rows.len());
+        let from = match shown {
+            Some(0) => "By today's policy they depend on none of your items.".to_owned(),
+            Some(shown) => format!(
+                "They are computed from {} of your items by today's policy: those are the ones at risk, and what can be \
+                 inferred from them.",
+                grouped(shown)
+            ),
+            None => {
+                "They are computed from all your items that are not hidden, so all of these are at risk.".to_owned()
+            }
+        };
+        match (self.singly, self.in_sums) {
+            (0, 0) => "nothing, since it has no update.".to_owned(),
+            (0, sums) => format!(
+                "it saw {} updates only in sums with those of other devices. Sums hide single people, but very many sums, \
+                 or sums of few people, do not hide them wholly. {from}",
+                grouped(sums)
+            ),
+            (singly, _) => format!(
+                "it saw {} updates one by one, and nothing prevents it from guessing your history from them. Rows of items \
+                 that you have change otherwise than rows of those that you do not have, so analysing the updates can \
+                 give away nearly every item they are computed from. {from} `sottovoce device policy --pi X` and --hide \
+                 change what they are computed from; --require secure-aggregation declines rounds in which single updates are \
+                 seen.",
+                grouped(singly)
+            ),
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! `device policy`.
 
 use super::location;
-use super::{as_usage, named};
+use super::{as_usage, item, named};
 use crate::args::{ChangePolicy, Common};
-use crate::output::{self, grouped};
+use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, DeviceError};
@@ -14,16 +14,45 @@ use std::fmt::Write;
 /// `sottovoce device policy`.
 pub(crate) fn run(args: &ChangePolicy, common: &Common) -> Result<()> {
     let mut device = location::open(&args.location)?;
-    change(&mut device, args).map_err(as_usage)?;
-    for item in args.hide.iter().filter(|_| !common.quiet) {
-        if device.items().is_some_and(|items| items.find(item).is_none()) {
-            output::note(&format!("`{item}` is not in the catalog; it will be hidden once it is"));
-        }
-    }
+    // Everything is understood before anything changes.
+    let hide = args.hide.iter().map(|word| to_hide(&device, word, common)).collect::<Result<Vec<_>>>()?;
+    let unhide = args.unhide.iter().map(|word| hidden_item(&device, word)).collect::<Result<Vec<_>>>()?;
+    change(&mut device, args, &hide, &unhide).map_err(as_usage)?;
     show(&device, common)
 }
 
-fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
+/// The id of the item to hide. One that the catalog does not know is hidden if it is in the history: uploads will
+/// depend on it once the catalog knows it.
+fn to_hide(device: &Device, word: &str, common: &Common) -> Result<String> {
+    let later = |why: &str| {
+        if !common.quiet {
+            output::note(&format!("`{word}` {why}; it is taken as an id, and hidden once the catalog has it"));
+        }
+        Ok(word.to_owned())
+    };
+    match device.items() {
+        None => later("cannot be looked up: there is no catalog yet"),
+        Some(items) if items.find(word).is_none() && device.history().iter().any(|(id, _)| id == word) => {
+            later("is in your history, but not in the catalog")
+        }
+        Some(items) => item(items, word),
+    }
+}
+
+/// The id of an item that is hidden.
+fn hidden_item(device: &Device, word: &str) -> Result<String> {
+    let is_hidden = |id: &str| device.hidden().any(|hidden| hidden == id);
+    if is_hidden(word) {
+        return Ok(word.to_owned());
+    }
+    let id = device.items().map_or_else(|| Ok(word.to_owned()), |items| item(items, word))?;
+    match is_hidden(&id) {
+        true => Ok(id),
+        false => usage(format!("`{word}` is not hidden; `sottovoce device policy` lists what is")),
+    }
+}
+
+fn change(device: &mut Device, args: &ChangePolicy, hide: &[String], unhide: &[String]) -> Result<(), DeviceError> {
     let participates = args.pause || args.resume;
     let figures = !args.report.is_empty() || !args.no_report.is_empty();
     let layers = [&args.require, &args.no_require, &args.refuse, &args.no_refuse];
@@ -32,13 +61,11 @@ fn change(device: &mut Device, args: &ChangePolicy) -> Result<(), DeviceError> {
     if pi || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
-    for item in &args.hide {
+    for item in hide {
         device.hide(item)?;
     }
-    for item in &args.unhide {
-        if !device.unhide(item)? {
-            return Err(DeviceError::UnknownItem(format!("{item} among the hidden items")));
-        }
+    for item in unhide {
+        device.unhide(item)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::location;
 use super::now;
 use crate::args::{Common, Location, RunDevice};
+use crate::commands::fleet::about;
 use crate::output;
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};
@@ -102,20 +103,67 @@ fn shown(pause: Duration) -> String {
 pub(crate) fn withdraw(location: &Location, common: &Common) -> Result<()> {
     let mut device = location::open(location)?;
     let transport = location::transport(device.server(), device.ca())?;
+    // If the server does not answer, it cannot be told either.
+    let unlearns = about(&transport, device.federation()).ok().map(|about| about["unlearn"] == "retrain");
     device.withdraw()?;
     let next = device.step(&transport, now())?;
     let confirmed = next == NextStep::Stop(StopReason::Withdrawn);
-    report_withdrawal(&device, &next, confirmed, common)
+    report_withdrawal(&device, &next, confirmed, unlearns, common)
 }
 
-fn report_withdrawal(device: &Device, next: &NextStep, confirmed: bool, common: &Common) -> Result<()> {
+fn report_withdrawal(
+    device: &Device,
+    next: &NextStep,
+    confirmed: bool,
+    unlearns: Option<bool>,
+    common: &Common,
+) -> Result<()> {
     let (federation, text) = (device.federation(), why(next));
-    let document = json!({"federation": federation, "withdrawn": true, "server_knows": confirmed, "text": text});
+    let updates = device.ledger().totals().updates;
+    let stays = what_stays(updates, unlearns);
+    let document = json!({
+        "federation": federation, "withdrawn": true, "server_knows": confirmed, "text": text,
+        "updates": updates, "server_retrains": unlearns, "what_stays": stays,
+    });
     output::answer(common, &document, || match confirmed {
-        true => format!("Withdrawn from {federation}: the server has deleted this device's data.\n"),
+        true => format!(
+            "Withdrawn from {federation}: the server says that it has deleted this device's data; no device can check \
+             that.\n{stays}\n"
+        ),
         false => format!(
             "Withdrawn from {federation}: no more updates are sent. The server has not been told yet ({text}); \
-             `sottovoce device run` tells it.\n"
+             `sottovoce device run` tells it.\n{stays}\n"
         ),
     })
+}
+
+/// What the shared model keeps of a device that withdraws, in plain words.
+fn what_stays(updates: u64, unlearns: Option<bool>) -> String {
+    let learnt = match updates {
+        0 => return "No update had left this device, so the shared model has learnt nothing from it.".to_owned(),
+        1 => "What the shared model learnt from your update".to_owned(),
+        updates => format!("What the shared model learnt from your {} updates", output::grouped(updates)),
+    };
+    let copies = "Copies of the model that others downloaded keep it either way.";
+    match unlearns {
+        Some(true) => format!(
+            "{learnt} is to be undone: the federation says that it trains again from before you enrolled, which takes \
+             some rounds. {copies}"
+        ),
+        Some(false) => format!("{learnt} stays in it: this federation does not train again without you. {copies}"),
+        None => format!("{learnt} stays in it, unless the federation trains again without you. {copies}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn withdrawal_says_what_stays_learnt() {
+        assert!(what_stays(0, Some(false)).contains("learnt nothing"));
+        assert!(what_stays(3, Some(false)).contains("from your 3 updates stays in it"));
+        assert!(what_stays(1, Some(true)).contains("trains again from before you enrolled"));
+        assert!(what_stays(1, None).contains("unless"));
+    }
 }

@@ -27,7 +27,7 @@ pub(super) fn of(args: &Create, common: &Common) -> Result<String> {
         let encoder = people.title_encoder(NgramConfig::default().dim)?;
         return Ok(text_of(&people.catalog) + &encoder.catalog_text());
     }
-    let dataset = load(data, &args.loading.options(common), &args.loading.cleaning.cleaning(), common)?;
+    let dataset = load(data, &args.loading.options(common), &args.loading.cleaning.cleaning(common.seed), common)?;
     Ok(text_of(&dataset.interactions.catalog))
 }
 

@@ -9,6 +9,7 @@ use crate::{key_file, output};
 use anyhow::Result;
 use client::Client;
 use serde_json::{Map, Value, json};
+use sottovoce_federation::registry;
 use sottovoce_privacy::key_digest;
 use std::fmt::Write;
 
@@ -62,6 +63,10 @@ impl FederationArgs {
 }
 
 fn create(args: &Create, common: &Common) -> Result<Value> {
+    // The server has the last word; a server of another version may know other models.
+    if let (Ok(model), false) = (registry::find(&args.model), common.quiet) {
+        model.settings(args.settings.given())?.notes().for_each(|note| output::note(&note));
+    }
     let settings: Map<String, Value> = args
         .settings
         .given()

@@ -8,6 +8,7 @@ use crate::key_file;
 use crate::model_dir::Arrays;
 use crate::output::{self, Usage, usage};
 use crate::people;
+use crate::prepared::from_plan;
 use crate::progress::Bar;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use sottovoce_device::{
     ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
 use sottovoce_experiment::people::Part;
-use sottovoce_experiment::prepare::{DataPlan, prepare};
+use sottovoce_experiment::prepare::DataPlan;
 use sottovoce_federation::Population;
 use sottovoce_models::TensorData;
 use sottovoce_protocol::{AudiencePolicy, Policy, Reportable, SharedModel, codec, limits};
@@ -172,11 +173,11 @@ fn of_clicks(args: &Fleet, common: &Common) -> Result<Users> {
 fn of_interactions(args: &Fleet, common: &Common) -> Result<Users> {
     let plan = DataPlan {
         load: args.reading.options(common),
-        cleaning: args.cleaning.cleaning(),
+        cleaning: args.cleaning.cleaning(common.seed),
         split: args.split,
         ..DataPlan::new(&args.data, common.seed)
     };
-    let prepared = prepare(&plan)?;
+    let prepared = from_plan(&plan, common)?;
     let train = prepared.parts.train;
     let learners = Population::of(&train).devices;
     let (ids, names) = (prepared.parts.catalog.ids, prepared.parts.users);

@@ -1,12 +1,13 @@
 //! `train` on clicks: models that complete people's interests.
 
 use super::{Bytes, Outcome, describe_privacy, describe_turnout, show_written, store_outcome};
-use crate::args::{Common, PeoplePart, Train};
+use crate::args::{ClickArgs, Common, PeoplePart, Train};
 use crate::model_dir::{self, About};
 use crate::output::{self, grouped, usage};
 use crate::progress::Bar;
 use crate::{folder, measure, people};
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
 use sottovoce_data::interests::ClickReport;
@@ -53,6 +54,9 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     if args.stream || args.checkpoint.is_some() || args.patience.is_some() || !args.ranks_all() {
         return usage("--stream, --checkpoint, --patience and --candidates are not for click logs");
     }
+    if args.preparing.loading.cleaning.user_share.is_some() {
+        return usage("--user-share is not for click logs");
+    }
     let read = |name: &str| people::read(name, args.clicks.taxonomy.as_deref(), common);
     let people = read(&args.data)?;
     let before = args.clicks.before.as_deref().map(read).transpose()?;
@@ -89,6 +93,10 @@ pub(super) fn run(args: &Train, common: &Common, model: &'static Model, settings
     let base = Outcome::new((model, settings, common.seed), &facts, &trained.summary, &seconds);
     let mut outcome = serde_json::to_value(&base)?;
     if let Some(fields) = outcome.as_object_mut() {
+        let ClickArgs { taxonomy, before, people: part } = &args.clicks;
+        let evaluated = part.to_possible_value().map(|value| value.get_name().to_owned());
+        let chosen = json!({"taxonomy": taxonomy, "before": before, "people": evaluated});
+        fields.insert("protocol".to_owned(), chosen);
         fields.insert("metrics".to_owned(), json!(metrics));
         fields.insert("by_tier".to_owned(), by_tier.into());
         fields.insert("precision_at_recall".to_owned(), json!(metrics.precision_at_recall));

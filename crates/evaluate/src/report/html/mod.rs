@@ -83,18 +83,30 @@ impl<'a> Page<'a> {
         out + "</header>\n"
     }
 
-    /// Links to the sections, where there are enough of them to lose one's way.
+    /// The table of contents: sections with their tables, where there are enough of them to lose one's way.
     fn contents(&self) -> String {
         let report = self.report;
-        let mut links: Vec<(&str, &str)> =
-            self.anchors.iter().map(String::as_str).zip(report.sections.iter().map(|s| s.title.as_str())).collect();
-        links.extend((!report.data_cards.is_empty()).then_some(("the-data", "Data")));
-        links.extend((!report.configuration.is_empty()).then_some(("the-configuration", "Configuration")));
-        if links.len() < 3 {
+        let mut names = self.table_names.iter();
+        let mut entries: Vec<String> = Vec::new();
+        for (section, anchor) in report.sections.iter().zip(&self.anchors) {
+            let tables = section.blocks.iter().filter_map(|block| match block {
+                Block::Table(table) => names.next().map(|name| link(&format!("table-{name}"), &table.caption)),
+                _ => None,
+            });
+            let tables: String = tables.map(|link| format!("<li>{link}</li>")).collect();
+            let tables = unless_empty(&tables, |tables| format!("<ul>{tables}</ul>"));
+            entries.push(format!("<li>{}{tables}</li>\n", link(anchor, &section.title)));
+        }
+        let last = [
+            (!report.data_cards.is_empty(), "the-data", "Data"),
+            (!report.configuration.is_empty(), "the-configuration", "Configuration"),
+        ];
+        let last = last.into_iter().filter(|(exists, ..)| *exists);
+        entries.extend(last.map(|(_, to, name)| format!("<li>{}</li>\n", link(to, name))));
+        if entries.len() < 3 {
             return String::new();
         }
-        let items = links.iter().map(|(to, name)| format!("<a href=\"#{to}\">{}</a>\n", escape(name)));
-        format!("<nav aria-label=\"Contents\">\n{}</nav>\n", items.collect::<String>())
+        format!("<nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ol>\n{}</ol>\n</nav>\n", entries.concat())
     }
 
     fn sections(&self) -> String {
@@ -175,6 +187,10 @@ impl<'a> Page<'a> {
         let facts = unless_empty(&facts, |facts| format!("<dl class=\"facts\">\n{facts}</dl>\n"));
         format!("</main>\n<footer>\n{facts}</footer>\n")
     }
+}
+
+fn link(to: &str, name: &str) -> String {
+    format!("<a href=\"#{to}\">{}</a>", escape(name))
 }
 
 fn is_plot(block: &Block) -> bool {

@@ -4,6 +4,9 @@ use crate::report::markup::{escape, inline, unless_empty};
 use crate::report::number::{Format, typographic};
 use crate::report::table::{Cell, CellRank, Column, Direction, Row, Table};
 
+/// Text with more characters than this gets a wide column.
+const LONG: usize = 80;
+
 /// A table with its caption, legend and explanations; `name` is that of its CSV file.
 pub(super) fn table(table: &Table, name: &str) -> String {
     let cell_ranks = table.cell_ranks();
@@ -30,6 +33,10 @@ pub(super) fn table(table: &Table, name: &str) -> String {
         out += &format!("<tbody><tr><td class=\"none\" colspan=\"{span}\">No rows</td></tr></tbody>\n");
     }
     out += "</table>\n</div>\n";
+    // Two figures fit beside the labels on a phone.
+    if table.columns.len() > 2 {
+        out += "<p class=\"swipe\" aria-hidden=\"true\">more columns to the right →</p>\n";
+    }
     out += &legend(table, &cell_ranks);
     out += &explanations(table);
     out + "</figure>\n"
@@ -100,7 +107,11 @@ fn line(table: &Table, row: &Row, cell_ranks: &[CellRank]) -> String {
 
 fn cell(cell: &Cell, column: &Column, rank: CellRank) -> String {
     if column.format == Format::Text {
-        return format!("<td class=\"words\">{}{}</td>", escape(&cell.shown(Format::Text)), marks(cell));
+        let words = cell.shown(Format::Text);
+        let long = if words.chars().count() > LONG { " long" } else { "" };
+        // A setting and its value stay on one line.
+        let words = escape(&words).replace(" = ", "\u{a0}=\u{a0}");
+        return format!("<td class=\"words{long}\">{words}{}</td>", marks(cell));
     }
     let class = match rank {
         CellRank::Best => "num best",

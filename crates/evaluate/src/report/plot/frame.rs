@@ -12,6 +12,8 @@ pub(super) const TITLE: f64 = 34.0;
 const LEGEND_LINE: f64 = 22.0;
 const AXIS_TITLE: f64 = 28.0;
 const TICKS_BELOW: f64 = 24.0;
+/// What a name between two lines across the plot takes.
+const NAME_HEIGHT: f64 = 18.0;
 
 /// What a legend shows before a name.
 #[derive(Clone, Copy, PartialEq)]
@@ -155,7 +157,14 @@ pub(super) fn draw_references(svg: &mut Svg, canvas: &Canvas<'_>, area: &Area, s
     }
 }
 
-/// Names the lines across the plot, at whichever end there is room.
+/// The lines across the plot as strokes, which other labels avoid.
+pub(super) fn reference_strokes(canvas: &Canvas<'_>, area: &Area, scale: &PixelScale) -> Vec<Vec<(f64, f64)>> {
+    let heights = shown(canvas, scale).map(|reference| scale.at(reference.value));
+    heights.map(|y| vec![(area.left, y), (area.right, y)]).collect()
+}
+
+/// Names the lines across the plot, at whichever end there is room. Lines that are too near each other for a name
+/// between them are named together, from the uppermost down, so that no line goes through a name.
 pub(super) fn draw_reference_names(
     svg: &mut Svg,
     canvas: &Canvas<'_>,
@@ -163,11 +172,15 @@ pub(super) fn draw_reference_names(
     scale: &PixelScale,
     placer: &mut Placer,
 ) {
-    for reference in shown(canvas, scale) {
-        let y = scale.at(reference.value);
-        let (left, right, above, below) = (area.left + 4.0, area.right - 4.0, y - 5.0, y + 14.0);
+    let mut lines: Vec<(f64, &str)> =
+        shown(canvas, scale).map(|reference| (scale.at(reference.value), reference.label.as_str())).collect();
+    lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for near in lines.chunk_by(|upper, lower| lower.0 - upper.0 < NAME_HEIGHT) {
+        let (top, bottom) = (near[0].0, near[near.len() - 1].0);
+        let (left, right, above, below) = (area.left + 4.0, area.right - 4.0, top - 5.0, bottom + 14.0);
         let spots = [(right, above, "end"), (left, above, "start"), (right, below, "end"), (left, below, "start")];
-        let words = fit(&reference.label, area.right - area.left - 8.0);
+        let names: Vec<&str> = near.iter().map(|(_, name)| *name).collect();
+        let words = fit(&names.join(", "), area.right - area.left - 8.0);
         if let Some(spot) = placer.first_free(&spots, &words) {
             svg.text("pl-aside pl-halo", spot.x, spot.y, spot.anchor, &words);
         }

@@ -40,7 +40,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series]) -> (f64, String) {
     curves.iter().for_each(|curve| curve.band(&mut svg));
     curves.iter().for_each(|curve| curve.stroke(&mut svg));
     curves.iter().for_each(|curve| curve.marks(&mut svg, canvas));
-    let mut placer = point_labels(&mut svg, &area, &curves);
+    let mut placer = point_labels(&mut svg, &area, &curves, frame::reference_strokes(canvas, &area, &y));
     frame::draw_reference_names(&mut svg, canvas, &area, &y, &mut placer);
     if ends {
         end_labels(&mut svg, &area, &curves);
@@ -217,9 +217,9 @@ fn thin(run: Vec<Placed<'_>>) -> Vec<Placed<'_>> {
 }
 
 /// Writes the labels of points; returns the placer, which knows what is taken.
-fn point_labels(svg: &mut Svg, area: &Area, curves: &[Curve<'_>]) -> Placer {
-    let strokes: Vec<Vec<(f64, f64)>> =
-        curves.iter().flat_map(|c| &c.runs).map(|run| run.iter().map(|p| p.at).collect()).collect();
+fn point_labels(svg: &mut Svg, area: &Area, curves: &[Curve<'_>], lines: Vec<Vec<(f64, f64)>>) -> Placer {
+    let mut strokes = lines;
+    strokes.extend(curves.iter().flat_map(|c| &c.runs).map(|run| run.iter().map(|p| p.at).collect::<Vec<_>>()));
     let marked = curves.iter().filter(|c| !c.sparse).flat_map(|c| &c.runs).flatten();
     let taken = marked.map(|p| Area::around(p.at, 4.0)).collect();
     let mut placer = Placer::new(area.label_area(), taken, &strokes);

@@ -40,7 +40,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, series: &[Series], front: Option<ParetoA
     let path = front.map(|front| draw_front(&mut svg, &mut dots, front)).unwrap_or_default();
     whiskers(&mut svg, &dots, |value| y.at(y.clamp(value)));
     marks(&mut svg, canvas, &dots, front.is_some());
-    let mut placer = labels(&mut svg, &area, &dots, &path);
+    let mut placer = labels(&mut svg, &area, &dots, &path, frame::reference_strokes(canvas, &area, &y));
     frame::draw_reference_names(&mut svg, canvas, &area, &y, &mut placer);
     let height = frame::draw_footer(&mut svg, canvas, &area, &plot.x.title, hidden_points(&plot.x, &plot.y, series));
     (height, svg.finish())
@@ -104,9 +104,10 @@ fn marks(svg: &mut Svg, canvas: &Canvas<'_>, dots: &[Dot<'_>], fronted: bool) {
 }
 
 /// Writes labels where they fit, those on the front first, then the name of the front beside its longest piece.
-fn labels(svg: &mut Svg, area: &Area, dots: &[Dot<'_>], path: &[(f64, f64)]) -> Placer {
+fn labels(svg: &mut Svg, area: &Area, dots: &[Dot<'_>], path: &[(f64, f64)], lines: Vec<Vec<(f64, f64)>>) -> Placer {
     let taken = dots.iter().map(|d| Area::around(d.at, 6.0)).collect();
-    let mut placer = Placer::new(area.label_area(), taken, &[path.to_vec()]);
+    let strokes: Vec<Vec<(f64, f64)>> = lines.into_iter().chain([path.to_vec()]).collect();
+    let mut placer = Placer::new(area.label_area(), taken, &strokes);
     let (first, rest): (Vec<&Dot<'_>>, Vec<&Dot<'_>>) = dots.iter().partition(|d| d.on_front);
     for dot in first.into_iter().chain(rest).filter(|d| !d.label.is_empty()) {
         if let Some(spot) = placer.place(dot.at, dot.label) {

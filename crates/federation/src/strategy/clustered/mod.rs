@@ -8,7 +8,8 @@
 //! devices, and k-means in its embedding gives the clusters. That is a [`Job`] on a thread of its own: it starts when a
 //! round is applied and is taken up when a later one is, so that no device waits for it. In between, uploads go to the
 //! nearest of the centroids there are. The simulator waits for the job in the next round, so that the same seed gives
-//! the same bytes; a server does not, and counts the rounds by which a clustering was late.
+//! the same bytes. A server waits only with `late_clustering = wait`; else it counts the rounds by which a clustering
+//! was late.
 
 mod job;
 mod kmeans;
@@ -25,7 +26,7 @@ use crate::state::{put_u64s, take_numbers, unfit};
 use job::{FoundClusters, Job};
 use memory::LatestNetworks;
 use sottovoce_models::ClusterFigures;
-use sottovoce_models::federated::clustering::{ClusteredSpec, Clusters, Sampler};
+use sottovoce_models::federated::clustering::{ClusteredSpec, Clusters, LateClustering, Sampler};
 use sottovoce_models::federated::{Mean, MeanOver};
 use sottovoce_protocol::Parameters;
 use std::io::{self, Read, Write};
@@ -186,7 +187,7 @@ impl Strategy for Clustered {
     }
 
     fn never_wait(&mut self) {
-        self.waits = false;
+        self.waits = self.spec.late == LateClustering::Wait;
     }
 
     fn clusters(&self) -> Option<&ClusterFigures> {

@@ -34,9 +34,10 @@ use super::epochs::{EpochStats, run_epochs};
 use super::factors::MAX_FACTORS;
 use super::layout_tensors::{read_tensors, to_tensors};
 use super::negative_sampler::NegativeSampler;
+use crate::explanation::by_vectors;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Fit, ModelError, Recommender, Summary, Tensor, config};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, config};
 use network::Network;
 use sottovoce_core::{Histories, Rng};
 use training::{SampleGenerator, Training};
@@ -111,16 +112,34 @@ struct Ncf {
     layers: Option<usize>,
     training: NcfTraining,
     items: usize,
+    /// What it was fitted on: each user's items ascending, each once.
+    train: Histories,
     network: Option<Network>,
 }
 
 impl Ncf {
     fn gmf(GmfConfig { factors, training }: GmfConfig) -> Self {
-        Self { name: GMF.info.name, factors, layers: None, training, items: 0, network: None }
+        Self {
+            name: GMF.info.name,
+            factors,
+            layers: None,
+            training,
+            items: 0,
+            train: Histories::default(),
+            network: None,
+        }
     }
 
     fn neumf(NeuMfConfig { factors, layers, training }: NeuMfConfig) -> Self {
-        Self { name: NEUMF.info.name, factors, layers: Some(layers), training, items: 0, network: None }
+        Self {
+            name: NEUMF.info.name,
+            factors,
+            layers: Some(layers),
+            training,
+            items: 0,
+            train: Histories::default(),
+            network: None,
+        }
     }
 
     fn data(&self, error: &impl std::fmt::Display) -> ModelError {
@@ -130,7 +149,7 @@ impl Ncf {
     /// A new network; none without users or without items.
     fn init(&mut self, train: &Histories, rng: &Rng) -> Result<(), ModelError> {
         let (users, items) = (train.users(), train.catalog_size());
-        (self.items, self.network) = (items, None);
+        (self.items, self.train, self.network) = (items, train.deduplicated(), None);
         if users > 0 && items > 0 {
             let network = Network::new(self, users, items, rng).map_err(|error| self.data(&error))?;
             self.network = Some(network);
@@ -180,6 +199,18 @@ impl Recommender for Ncf {
         }
         let scored = self.network.as_ref().map(|network| network.score(user, into));
         assert_eq!(scored, Some(Ok(())), "the model is fitted");
+    }
+
+    /// GMF is a matrix factorisation; NeuMF's tower does not come apart.
+    fn reason_kind(&self) -> ReasonKind {
+        if self.layers.is_none() { ReasonKind::Vectors } else { ReasonKind::None }
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        let product = self.network.as_ref().filter(|_| self.layers.is_none()).and_then(|network| network.product(user));
+        let Some((p, weighted)) = product else { return vec![Vec::new(); items.len()] };
+        let row = |item: usize| (&weighted[item * p.len()..][..p.len()], 0.0);
+        by_vectors(p, self.items, row, self.train.of(user), items)
     }
 
     fn tensors(&self) -> Vec<Tensor> {

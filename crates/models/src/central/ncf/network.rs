@@ -148,6 +148,14 @@ impl Network {
         Ok(())
     }
 
+    /// A user's vector p in the product, and h * q of all items: scores are <p, h * q> and, with a tower, its part.
+    pub(super) fn product(&self, user: usize) -> Option<(&[f32], Vec<f32>)> {
+        let output = self.output.of(&self.shared).ok()?;
+        let p = &self.users.product_table()[user * output.len()..][..output.len()];
+        let rows = self.items.product_table().chunks_exact(output.len());
+        Some((p, rows.flat_map(|q| q.iter().zip(output).map(|(q, h)| q * h)).collect()))
+    }
+
     /// Logits of all items for one user.
     pub(super) fn score(&self, user: usize, into: &mut [f32]) -> Result<(), NeuralError> {
         let output = self.output.of(&self.shared)?;

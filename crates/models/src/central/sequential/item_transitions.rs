@@ -14,7 +14,7 @@ use super::latest;
 use crate::central::neighbours::{Neighbours, retain_best};
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Because, Fit, ModelError, Reason, Recommender, Summary, Tensor, config};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, config};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, History};
 
@@ -129,13 +129,17 @@ impl Recommender for ItemTransitions {
         true
     }
 
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
-        let recent = self.recent(self.users.of(user));
-        let reason = |(had, weight): (u32, f32)| {
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        let reason = |(had, weight): (u32, f32), item: u32| {
             let found = self.followers.of(had as usize).find(|(follower, _)| *follower == item);
-            found.map(|(_, similarity)| Reason { because: Because::Had(had), weight: weight * similarity })
+            found.map(|(_, similarity)| Reason::had(had, weight * similarity))
         };
-        recent.filter_map(reason).collect()
+        let recent = || self.recent(self.users.of(user));
+        items.iter().map(|&item| recent().filter_map(|had| reason(had, item)).collect()).collect()
     }
 
     fn tensors(&self) -> Vec<Tensor> {

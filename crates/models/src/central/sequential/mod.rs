@@ -26,7 +26,7 @@ mod windows;
 use super::epochs::{EpochStats, run_epochs};
 use crate::registry::CentralModel;
 use crate::sequential::transformer::TransformerShape;
-use crate::{Fit, ModelError, Recommender, Summary, Tensor, config, stored};
+use crate::{Fit, ModelError, ReasonKind, Recommender, Summary, Tensor, config, stored};
 use attributes::Attributes;
 use sottovoce_core::{Catalog, Histories, History, Rng};
 use sottovoce_neural::products::{Matrix, MatrixMut, add_product_by_transposed};
@@ -300,6 +300,10 @@ impl Recommender for Sequential {
     fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
         self.score_history(None, &history, into);
         true
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Order
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {

@@ -56,6 +56,9 @@ impl FederatedModel for AudienceSize {
         ModelInfo::new(NAME, "Audience size").summary("Counts the people who fall into each cell of a question");
     const EPOCHS: Epochs = Epochs::of_devices(1);
 
+    /// Values are people.
+    const LARGEST_VALUE: f32 = f32::MAX;
+
     type Config = AudienceSizeConfig;
     type Client = Cells;
     type Server = Cells;

@@ -48,6 +48,18 @@ choices! {
     }
 }
 
+choices! {
+    /// What a server does whose clustering is not done when the next round is.
+    #[derive(Default)]
+    pub enum LateClustering {
+        /// Goes on with the clusters that there are, and takes up the new ones in a later round.
+        #[default]
+        GoOn => "go-on",
+        /// Opens the next round when the clustering is done.
+        Wait => "wait",
+    }
+}
+
 config! {
     /// Settings of clusters.
     #[derive(PartialEq)]
@@ -68,6 +80,9 @@ config! {
         pub sampler_pool: usize = 1000, in 2..=100_000;
         /// With assignment = sampler: epochs of that learning
         pub sampler_epochs: usize = 20, in 1..=10_000;
+        /// With assignment = sampler: what a server does whose clustering takes longer than a round: go on with the
+        /// clusters that there are, or wait, so that its model is the simulator's bit for bit, however slow it is
+        pub late_clustering: LateClustering = LateClustering::GoOn;
     }
 }
 
@@ -86,6 +101,8 @@ pub struct ClusteredSpec {
     pub pool: usize,
     /// Epochs of that learning.
     pub epochs: usize,
+    /// What a server does that is not done with it in time.
+    pub late: LateClustering,
 }
 
 /// The tables of the clusters in a shared model, and how devices choose among them.
@@ -139,6 +156,7 @@ impl Clusters {
                 staleness: (config.staleness > 0).then_some(config.staleness as u64),
                 pool: config.sampler_pool,
                 epochs: config.sampler_epochs,
+                late: config.late_clustering,
             }),
             _ => AggregationSpec::Mean(Mean { learning_rate: 1.0, over: MeanOver::Senders }),
         }

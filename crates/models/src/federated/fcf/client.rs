@@ -3,7 +3,8 @@
 use super::{FcfConfig, FcfNegatives};
 use crate::central::factors::{self, with_stride};
 use crate::central::least_squares::{self, Normal};
-use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
+use crate::explanation::{LinearSystem, by_linear_system};
+use crate::{ClientModel, Reason, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
 use std::borrow::Cow;
@@ -152,6 +153,17 @@ impl ClientModel for Client {
         for (into, row) in into.iter_mut().zip(rows) {
             *into = math::dot(private, row);
         }
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        let vectors = Prepared::of(shared.tables().first(), self.config.factors).items;
+        let FcfConfig { alpha, regularisation, .. } = self.config;
+        let system = LinearSystem { items: &vectors, alpha: alpha as f32, penalty: regularisation as f32 };
+        by_linear_system(system, private, &history, items)
     }
 }
 

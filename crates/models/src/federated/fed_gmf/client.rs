@@ -1,9 +1,10 @@
 //! The device's half: stochastic gradient descent on the owner's samples.
 
 use super::FedGmfConfig;
+use crate::explanation::by_vectors;
 use crate::federated::dp_sgd::{Gradient, Sums};
 use crate::loss::Loss;
-use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
+use crate::{ClientModel, DpSgd, Reason, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Trained};
 
@@ -247,6 +248,18 @@ impl ClientModel for Client {
         for (into, row) in into.iter_mut().zip(vectors.values().chunks_exact(weighted.len())) {
             *into = math::dot(&weighted, row);
         }
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Vectors
+    }
+
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        let [vectors, output] = shared.tables() else { return vec![Vec::new(); items.len()] };
+        let rows = vectors.values().chunks_exact(private.len());
+        let weighted: Vec<f32> = rows.flat_map(|q| q.iter().zip(output.values()).map(|(q, h)| q * h)).collect();
+        let row = |item: usize| (&weighted[item * private.len()..][..private.len()], 0.0);
+        by_vectors(private, vectors.shape().rows as usize, row, &history, items)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The client's half: one pass over the user's cells.
 
 use super::FedMfConfig;
+use crate::explanation::by_vectors;
 use crate::federated::TrainResult;
-use crate::{ClientModel, TrainInput, TrainStats};
+use crate::{ClientModel, Reason, ReasonKind, TrainInput, TrainStats};
 use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
 
@@ -101,6 +102,16 @@ impl ClientModel for Client {
         for (score, row) in into.iter_mut().zip(vectors.chunks_exact(self.config.factors)) {
             *score = math::dot(private, row);
         }
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Vectors
+    }
+
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        let [vectors] = shared.tables() else { return vec![Vec::new(); items.len()] };
+        let row = |item: usize| (vectors.row(item), 0.0);
+        by_vectors(private, vectors.shape().rows as usize, row, &history, items)
     }
 }
 

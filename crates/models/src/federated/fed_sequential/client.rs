@@ -3,7 +3,7 @@
 use super::Server;
 use crate::federated::clustering::{Assignment, Clusters, PreparedClusters};
 use crate::sequential::SequenceNetwork;
-use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
+use crate::{ClientModel, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng, math};
 use sottovoce_neural::{Arena, Layout, NeuralError, Packed};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
@@ -274,6 +274,10 @@ impl ClientModel for Client {
         let samples = (sequence.len() - 1) as u64;
         into.set_samples(samples);
         Ok(TrainStats { samples, loss })
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Order
     }
 
     fn score(&self, shared: &Parameters, private: &[f32], history: History<'_>, into: &mut [f32]) {

@@ -3,7 +3,8 @@
 use super::layers::Middle;
 use super::output::{self, Scoring, Stepping};
 use super::{FedVaeConfig, Server};
-use crate::{ClientModel, TrainInput, TrainResult, TrainStats};
+use crate::explanation::by_leaving_out;
+use crate::{ClientModel, Reason, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng, math};
 use sottovoce_neural::{Arena, NeuralError};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained, UpdateError};
@@ -192,6 +193,15 @@ impl ClientModel for Client {
         assert_eq!(into.len(), encoder.map_or(0, |table| table.shape().rows as usize), "one score an item");
         assert_eq!(self.encode(shared, &history, into), Ok(()), "a shared model of this network");
     }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::LeftOut
+    }
+
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        let catalog = shared.tables().first().map_or(0, |table| table.shape().rows as usize);
+        by_leaving_out(&history, items, catalog, |history, into| self.score(shared, private, history.into(), into))
+    }
 }
 
 #[cfg(test)]
@@ -225,6 +235,23 @@ mod tests {
         let stats = device.train(input, &mut scratch, &mut Rng::new(3), &mut into).unwrap();
         assert_eq!(private, [2.0]);
         (into, stats)
+    }
+
+    #[test]
+    fn an_item_weighs_what_its_absence_costs() {
+        let device = device(Kind::Variational, 1);
+        let shared = shared(&device);
+        let relative = |history: &[u32]| {
+            let mut scores = vec![0.0; ITEMS];
+            device.score(&shared, &[0.0], history.into(), &mut scores);
+            scores[3] - scores.iter().sum::<f32>() / ITEMS as f32
+        };
+        let reasons = device.explain(&shared, &[0.0], (&[1, 2, 5]).into(), &[3]).remove(0);
+        for (reason, (had, others)) in reasons.iter().zip([(1, [2, 5]), (2, [1, 5]), (5, [1, 2])]) {
+            assert_eq!(reason.because, crate::Because::Had(had));
+            assert!((reason.weight - (relative(&[1, 2, 5]) - relative(&others))).abs() < 1e-5, "{reason:?}");
+        }
+        assert_eq!(reasons.len(), 3);
     }
 
     fn wide(shared: &Parameters) -> Vec<Vec<f64>> {

@@ -8,16 +8,17 @@
 //! so that a triple costs two scores to compare, and only rows, which are fewer, cost work for each factor.
 
 use super::scratch::{Drawing, Scratch};
-use super::{dp_sgd, simd};
+use super::{Steps, dp_sgd, simd};
+use crate::explanation::by_vectors;
 use crate::federated::dp_sgd::{Gradient, Sums};
 use crate::federated::negatives::{Negatives, Pool};
 use crate::loss::Loss;
-use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
-use sottovoce_core::{History, Rng, SimdKernel, simd_dispatch};
+use crate::{ClientModel, DpSgd, Reason, ReasonKind, TrainInput, TrainResult, TrainStats};
+use sottovoce_core::{History, Rng, SimdKernel, math, simd_dispatch};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
 
 /// Strengths of L2 regularisation, times the learning rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Regularisation {
     /// Of the user's vector (l_u).
     pub user: f32,
@@ -25,6 +26,29 @@ pub struct Regularisation {
     pub positive: f32,
     /// Of the row of an item the user does not have (l_j).
     pub negative: f32,
+    /// Whether that of rows is of their biases too.
+    pub biases: bool,
+    /// Items that people have on average, where the strengths are those for 100 items.
+    pub mean_history: Option<f32>,
+}
+
+/// Items of the history that strengths are given for.
+const REFERENCE_HISTORY: f32 = 100.0;
+
+impl Regularisation {
+    /// The strengths where this fraction of what people have is trained on: the fewer items there are to learn a vector
+    /// from, the stronger; the user's not above `most`.
+    fn for_fraction(self, fraction: f64, most: f32) -> Self {
+        let Some(mean) = self.mean_history else { return self };
+        let times = (REFERENCE_HISTORY / (mean * fraction as f32).max(1.0)).sqrt();
+        let Self { user, positive, negative, .. } = self;
+        Self { user: (times * user).min(most), positive: times * positive, negative: times * negative, ..self }
+    }
+
+    /// Strength for the bias of a row with this one.
+    pub(super) fn of_bias(self, row: f32) -> f32 {
+        if self.biases { row } else { 0.0 }
+    }
 }
 
 /// What runs on a device.
@@ -42,13 +66,14 @@ pub struct Client {
     pub init_deviation: f32,
     /// Where negatives are drawn from.
     pub negatives: Negatives,
+    /// When the user's vector moves.
+    pub steps: Steps,
 }
 
 /// One device's work in a round; `F` is the number of factors, or 0 for one without a loop of its own.
 struct Training<'a, const F: usize> {
     device: &'a Client,
-    /// Regularisation by row origin. Looked up, not branched on: origins are unpredictable.
-    regularisations: &'a [f32; 3],
+    regularisation: Regularisation,
     table: &'a Table,
     user: &'a mut [f32],
     drawing: Drawing<'a>,
@@ -63,9 +88,20 @@ impl<const F: usize> SimdKernel for Training<'_, F> {
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        let Training { device, regularisations, table, user, drawing, hidden, scratch, rng, into } = self;
+        let Training { device, regularisation, table, user, drawing, hidden, scratch, rng, into } = self;
         let user = &mut user[..if F == 0 { device.factors } else { F }];
         scratch.draw(&drawing, device.triples, rng);
+        // Decoys are what would have left of anybody at the round's start; with them, steps are taken together.
+        if device.steps == Steps::Sequential && scratch.decoys.is_empty() && hidden.is_empty() {
+            let rows = into.push_rows(0, &scratch.items, &scratch.marks)?;
+            let loss = device.train_in_sequence(regularisation, (table, user), scratch, rows);
+            into.set_samples(device.triples as u64);
+            return Ok(TrainStats { samples: device.triples as u64, loss });
+        }
+        if into.is_discarded() {
+            let loss = device.train_alone::<F>(regularisation, table, user, scratch);
+            return Ok(TrainStats { samples: device.triples as u64, loss });
+        }
         // Rows are copied when they are scored and become their own gradients: the table is gone through once.
         let rows = into.push_rows(0, &scratch.items, &scratch.marks)?;
         scratch.score(user, table.values(), rows);
@@ -74,12 +110,12 @@ impl<const F: usize> SimdKernel for Training<'_, F> {
         let hidden = if drawing.negatives == Negatives::Decoys { hidden } else { &[] };
         // Something was drawn that the owner has, or may have been that they hide.
         if !(scratch.decoys.is_empty() && hidden.is_empty()) {
-            scratch.make_decoys(user, table.values(), device.regularisation.negative);
-            device.step::<F>(regularisations, user, scratch, rows);
+            scratch.make_decoys(user, table.values(), regularisation);
+            device.step::<F>(regularisation, user, scratch, rows);
             scratch.settle_decoys(hidden, user.len() + 1, rows);
             into.push_decoys(0, &scratch.decoy_items)?.copy_from_slice(&scratch.decoy_rows);
         } else {
-            device.step::<F>(regularisations, user, scratch, rows);
+            device.step::<F>(regularisation, user, scratch, rows);
         }
         into.set_samples(device.triples as u64);
         Ok(TrainStats { samples: device.triples as u64, loss })
@@ -91,11 +127,15 @@ impl Client {
     #[inline(always)]
     fn step<const F: usize>(
         &self,
-        regularisations: &[f32; 3],
+        regularisation: Regularisation,
         user: &mut [f32],
         scratch: &mut Scratch,
         values: &mut [f32],
     ) {
+        // By row origin. Looked up, not branched on: origins are unpredictable.
+        let mut by_origin = [regularisation.negative; 3];
+        by_origin[RowOrigin::Consumed as usize] = regularisation.positive;
+        let of_biases = f32::from(u8::from(regularisation.biases));
         // dp without the regularisation: in registers where its length is known.
         let mut near = [0.0; F];
         let change = if F == 0 { &mut scratch.change[..user.len()] } else { &mut near[..] };
@@ -103,12 +143,71 @@ impl Client {
         let (rows, touched) = (&scratch.rows[..], scratch.items.iter().zip(&scratch.marks));
         for (row, (&item, &mark)) in values.chunks_exact_mut(user.len() + 1).zip(touched) {
             let [_, sum, times, _] = rows[item as usize].0.to_array();
-            let back = times * regularisations[mark as usize];
+            let back = times * by_origin[mark as usize];
             let (factors, bias) = row.split_at_mut(user.len());
             simd::gradient(user, [sum, back], factors, change);
-            bias[0] = sum - back * bias[0];
+            bias[0] = sum - of_biases * back * bias[0];
         }
-        let back = self.triples as f32 * self.regularisation.user;
+        self.move_user(regularisation.user, user, change);
+    }
+
+    /// Triple after triple, each with the user's vector that the last one left; rows stay as they were distributed.
+    fn train_in_sequence(
+        &self,
+        regularisation: Regularisation,
+        (table, user): (&Table, &mut [f32]),
+        scratch: &Scratch,
+        values: &mut [f32],
+    ) -> f64 {
+        let (width, mut loss) = (user.len() + 1, Loss::new());
+        for &[positive, negative] in &scratch.triples {
+            let [q_i, q_j] = [positive, negative].map(|item| simd::row(table.values(), width, item));
+            let wrong = math::sigmoid(simd::score(user, q_j) - simd::score(user, q_i));
+            loss.add(1.0 - wrong);
+            let rows =
+                [(positive, q_i, wrong, regularisation.positive), (negative, q_j, -wrong, regularisation.negative)];
+            for (item, q, wrong, back) in rows {
+                let Ok(at) = scratch.items.binary_search(&item) else { continue };
+                let (factors, bias) = values[at * width..][..width].split_at_mut(user.len());
+                for ((sum, p), q) in factors.iter_mut().zip(&*user).zip(q) {
+                    *sum += wrong * p - back * q;
+                }
+                bias[0] += wrong - regularisation.of_bias(back) * q[user.len()];
+            }
+            for ((p, q_i), q_j) in user.iter_mut().zip(q_i).zip(q_j) {
+                *p += self.learning_rate * (wrong * (q_i - q_j) - regularisation.user * *p);
+            }
+        }
+        loss.sum()
+    }
+
+    /// The same for the user's vector only, to the same bits: rows are read where they are, and no gradient is written.
+    #[inline(always)]
+    fn train_alone<const F: usize>(
+        &self,
+        regularisation: Regularisation,
+        table: &Table,
+        user: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> f64 {
+        scratch.score_in_place(user, table.values());
+        let loss = scratch.compare();
+        let mut near = [0.0; F];
+        let change = if F == 0 { &mut scratch.change[..user.len()] } else { &mut near[..] };
+        change.fill(0.0);
+        for &item in &scratch.items {
+            let [_, sum, ..] = scratch.rows[item as usize].0.to_array();
+            let row = simd::row(table.values(), user.len() + 1, item);
+            simd::add_scaled(sum, &row[..user.len()], change);
+        }
+        self.move_user(regularisation.user, user, change);
+        loss
+    }
+
+    /// p += alpha dp, which `change` is without the regularisation.
+    #[inline(always)]
+    fn move_user(&self, regularisation: f32, user: &mut [f32], change: &[f32]) {
+        let back = self.triples as f32 * regularisation;
         for (p, change) in user.iter_mut().zip(change) {
             *p += self.learning_rate * (*change - back * *p);
         }
@@ -158,9 +257,9 @@ impl ClientModel for Client {
         if history.is_empty() || history.len() >= items as usize {
             return Ok(TrainStats::default());
         }
-        let mut regularisations = [self.regularisation.negative; 3];
-        regularisations[RowOrigin::Consumed as usize] = self.regularisation.positive;
-        let regularisations = &regularisations;
+        // Stronger would take the user's vector past 0.
+        let most = 1.0 / (self.learning_rate * self.triples as f32);
+        let regularisation = self.regularisation.for_fraction(into.trained_fraction(), most);
         let pool = user.get(self.factors).map(|&number| Pool::of(number));
         // A user who discloses everything needs no decoys.
         let negatives = match self.negatives {
@@ -169,7 +268,7 @@ impl ClientModel for Client {
         };
         let drawing = Drawing { history, items, negatives, pool };
         with_factors!(self.factors, F => {
-            simd_dispatch(Training::<F> { device: self, regularisations, table, user, drawing, hidden, scratch, rng, into })
+            simd_dispatch(Training::<F> { device: self, regularisation, table, user, drawing, hidden, scratch, rng, into })
         })
     }
 
@@ -193,11 +292,13 @@ impl ClientModel for Client {
         };
         let triples = dp_sgd::draw(&history, table.shape().rows, dp_sgd.probability, rng);
         let user = &mut private[..self.factors];
+        // What is withheld is drawn with probability 0, and the noise must not depend on how much that is.
+        let regularisation = self.regularisation.for_fraction(1.0, f32::MAX);
         let items = triples.iter().flatten().copied().collect();
         let mut sums = Sums::new(items, self.factors + 1, (self.factors, 0));
         let (mut gradient, mut loss) = (Gradient::default(), Loss::new());
         for &triple in &triples {
-            loss.add(self.gradient(table, user, triple, &mut gradient) as f32);
+            loss.add(self.gradient(regularisation, (table, user), triple, &mut gradient) as f32);
             sums.add(&gradient, dp_sgd);
         }
         sums.finish(dp_sgd, (user, self.learning_rate), (&history, hidden), loss, into)
@@ -211,6 +312,19 @@ impl ClientModel for Client {
         for (into, row) in into.iter_mut().zip(rows) {
             *into = simd::score(user, row);
         }
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Vectors
+    }
+
+    fn explain(&self, shared: &Parameters, private: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        let [table] = shared.tables() else { return vec![Vec::new(); items.len()] };
+        let row = |item: usize| {
+            let (factors, bias) = table.row(item).split_at(self.factors);
+            (factors, bias[0])
+        };
+        by_vectors(&private[..self.factors], table.shape().rows as usize, row, &history, items)
     }
 }
 
@@ -226,9 +340,11 @@ mod tests {
     const FACTORS: usize = 5;
 
     fn device(triples: usize) -> Client {
-        let regularisation = Regularisation { user: 0.3, positive: 0.2, negative: 0.1 };
+        let regularisation =
+            Regularisation { user: 0.3, positive: 0.2, negative: 0.1, biases: true, mean_history: None };
         let negatives = Negatives::Papers;
-        Client { factors: FACTORS, triples, learning_rate: 0.07, regularisation, init_deviation: 0.5, negatives }
+        let (steps, init_deviation) = (Steps::Together, 0.5);
+        Client { factors: FACTORS, triples, learning_rate: 0.07, regularisation, init_deviation, negatives, steps }
     }
 
     /// The sums of one round as the paper writes them, triple after triple, in double precision: dQ with db in the last
@@ -375,6 +491,68 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sequential_steps_move_the_user_after_every_triple() {
+        let mut rng = Rng::new(3);
+        let shared = Server { factors: FACTORS, init_deviation: 0.8 }.init(ITEMS, &mut rng).unwrap();
+        let device = Client { steps: Steps::Sequential, ..device(9) };
+        let (mut p, mut scratch, history) = ([0.4f32; FACTORS], device.scratch(ITEMS), [2, 3, 11, 29]);
+        let mut trained = Trained::new(&shared.layout());
+        let input =
+            TrainInput { shared: &shared, prepared: &(), private: &mut p, history: (&history[..]).into(), hidden: &[] };
+        device.train(input, &mut scratch, &mut rng, &mut trained).unwrap();
+        // The round of one triple, nine times, with rows as they were.
+        let (one, mut expected, mut rows) = (self::device(1), [0.4f32; FACTORS], vec![[0.0; FACTORS + 1]; ITEMS]);
+        for triple in &scratch.triples {
+            let (of_triple, dp) = literally(&one, &shared.tables()[0], &expected, std::slice::from_ref(triple));
+            expected.iter_mut().zip(dp).for_each(|(p, dp)| *p += device.learning_rate * dp as f32);
+            rows.iter_mut().zip(of_triple).for_each(|(row, add)| row.iter_mut().zip(add).for_each(|(v, a)| *v += a));
+        }
+        for (p, expected) in p.iter().zip(expected) {
+            assert!((p - expected).abs() < 1e-5, "{p} {expected}");
+        }
+        for (item, values) in trained.update().tables()[0].iter() {
+            for (found, expected) in values.iter().zip(rows[item]) {
+                assert!((f64::from(*found) - expected).abs() < 1e-5, "{item}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_private_vector_trained_alone_has_the_same_bits() {
+        let shared = Server { factors: FACTORS, init_deviation: 0.8 }.init(ITEMS, &mut Rng::new(3)).unwrap();
+        for triples in [3, 40] {
+            let device = device(triples);
+            let of = |discarded: bool| {
+                let (mut p, mut trained) = ([0.4f32; FACTORS], Trained::new(&shared.layout()));
+                trained.expect_policy(&Policy::new(1.0).unwrap());
+                if discarded {
+                    trained.expect_no_disclosure();
+                }
+                let history = (&[2, 3, 11, 29][..]).into();
+                let input = TrainInput { shared: &shared, prepared: &(), private: &mut p, history, hidden: &[] };
+                let stats = device.train(input, &mut device.scratch(ITEMS), &mut Rng::new(7), &mut trained).unwrap();
+                (p.map(f32::to_bits), stats, trained.update().rows())
+            };
+            let (of_both, alone) = (of(false), of(true));
+            assert_eq!((of_both.0, of_both.1), (alone.0, alone.1));
+            assert!(of_both.2 > 0 && alone.2 == 0);
+        }
+    }
+
+    #[test]
+    fn regularisation_is_stronger_where_there_is_less_to_learn_from() {
+        let of = |mean_history| Regularisation { user: 0.5, positive: 1.0, negative: 1.5, biases: false, mean_history };
+        assert_eq!(of(None).for_fraction(0.1, 9.0), of(None));
+        assert_eq!(of(Some(100.0)).for_fraction(1.0, 9.0).user, 0.5);
+        let sparse = of(Some(25.0)).for_fraction(1.0, 9.0);
+        assert_eq!((sparse.user, sparse.positive, sparse.negative), (1.0, 2.0, 3.0));
+        assert_eq!(of(Some(100.0)).for_fraction(0.25, 9.0), Regularisation { mean_history: Some(100.0), ..sparse });
+        // Never as if there were less than one item.
+        assert_eq!(of(Some(2.0)).for_fraction(0.0, 9.0).user, 5.0);
+        assert_eq!(of(Some(2.0)).for_fraction(0.0, 1.5).user, 1.5);
     }
 
     #[test]

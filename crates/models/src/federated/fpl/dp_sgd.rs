@@ -1,28 +1,35 @@
 //! FPL by DP-SGD: one triple for each interaction that is taken, bounded by itself.
 
-use super::{Client, simd};
+use super::{Client, Regularisation, simd};
 use crate::federated::dp_sgd::{Gradient, sigmoid};
 use sottovoce_core::Rng;
 use sottovoce_protocol::Table;
 
 impl Client {
     /// All that one triple moves; returns the probability of the order that it says.
-    pub(super) fn gradient(&self, table: &Table, user: &[f32], [i, j]: [u32; 2], into: &mut Gradient) -> f64 {
+    pub(super) fn gradient(
+        &self,
+        strengths: Regularisation,
+        (table, user): (&Table, &[f32]),
+        [i, j]: [u32; 2],
+        into: &mut Gradient,
+    ) -> f64 {
         let width = user.len() + 1;
         let (positive, negative) = (simd::row(table.values(), width, i), simd::row(table.values(), width, j));
         let wrong = sigmoid(f64::from(simd::score(user, negative)) - f64::from(simd::score(user, positive)));
         into.clear(user.len(), 0);
         for (f, &p) in user.iter().enumerate() {
-            let (p, back) = (f64::from(p), f64::from(self.regularisation.user));
+            let (p, back) = (f64::from(p), f64::from(strengths.user));
             into.private[f] = wrong * (f64::from(positive[f]) - f64::from(negative[f])) - back * p;
         }
         for (item, row, wrong, regularisation) in
-            [(i, positive, wrong, self.regularisation.positive), (j, negative, -wrong, self.regularisation.negative)]
+            [(i, positive, wrong, strengths.positive), (j, negative, -wrong, strengths.negative)]
         {
             let sums = into.row(item, width);
             for (f, &q) in row.iter().enumerate() {
                 let p = user.get(f).map_or(1.0, |&p| f64::from(p));
-                sums[f] += wrong * p - f64::from(regularisation) * f64::from(q);
+                let back = if f < user.len() { regularisation } else { strengths.of_bias(regularisation) };
+                sums[f] += wrong * p - f64::from(back) * f64::from(q);
             }
         }
         1.0 - wrong
@@ -51,9 +58,18 @@ mod tests {
     const STEPS: f64 = 65536.0;
 
     fn device() -> Client {
-        let regularisation = Regularisation { user: 0.03, positive: 0.02, negative: 0.01 };
-        let negatives = Negatives::Decoys;
-        Client { factors: FACTORS, triples: 1, learning_rate: 0.5, regularisation, init_deviation: 0.5, negatives }
+        let regularisation =
+            Regularisation { user: 0.03, positive: 0.02, negative: 0.01, biases: true, mean_history: None };
+        let (negatives, steps) = (Negatives::Decoys, crate::federated::fpl::Steps::Together);
+        Client {
+            factors: FACTORS,
+            triples: 1,
+            learning_rate: 0.5,
+            regularisation,
+            init_deviation: 0.5,
+            negatives,
+            steps,
+        }
     }
 
     fn model(seed: u64) -> Parameters {

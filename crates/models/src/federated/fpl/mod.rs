@@ -22,6 +22,10 @@
 //! catalog ([`Negatives::Decoys`](super::Negatives::Decoys)): which rows leave as negatives is independent of the
 //! history. Where the row of a consumed or hidden item is withheld, its part as a negative leaves as a decoy.
 //!
+//! The papers leave the strength of regularisation open, and theirs overfits where people have few items, or disclose
+//! few. Here it is stronger the fewer items a vector is learnt from, biases are not regularised, and the server's steps
+//! are adaptive: see `docs/decisions/0031-fpl-defaults.md`. `docs/results/fpl.md` has the papers' own settings.
+//!
 //! What leaves the device, then, is rows of one table, [`Server::TABLE`]; p and the history never do.
 
 mod client;
@@ -32,11 +36,11 @@ mod simd;
 mod touched;
 
 pub use client::{Client, Regularisation};
-pub use config::FplConfig;
+pub use config::{FplConfig, Steps};
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo, Population,
-    RowMeaning, Schedule,
+    AdaptiveSum, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo,
+    Population, RoundsPerEpoch, RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -51,7 +55,7 @@ impl FederatedModel for Fpl {
     const INFO: ModelInfo = ModelInfo::new("fpl", "FPL")
         .summary("Federated pair-wise learning: users' vectors stay on their devices, and users choose what fraction of their likes leaves")
         .paper("Anelli, Deldjoo, Di Noia, Ferrara, Narducci: User-controlled federated matrix factorization for recommender systems. J. Intell. Inf. Syst. 2022");
-    const EPOCHS: Epochs = Epochs::of_triples(50);
+    const EPOCHS: Epochs = Epochs::of_triples(150);
 
     type Config = FplConfig;
     type Client = Client;
@@ -68,9 +72,12 @@ impl FederatedModel for Fpl {
                 user: regularisation(config.user_regularisation),
                 positive: regularisation(config.positive_regularisation),
                 negative: regularisation(config.negative_regularisation),
+                biases: config.regularise_biases,
+                mean_history: config.scale_regularisation.then_some(config.mean_history.unwrap_or(1) as f32),
             },
             init_deviation: config.init_deviation as f32,
             negatives: config.negatives,
+            steps: config.steps,
         }
     }
 
@@ -79,11 +86,17 @@ impl FederatedModel for Fpl {
     }
 
     fn schedule(config: &FplConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        config.triples.schedule(cohort, population).concentrated(config.local_work, population)
+        let schedule = config.triples.schedule(cohort, population).concentrated(config.local_work, population);
+        match config.rounds_per_epoch {
+            RoundsPerEpoch::Text => schedule,
+            RoundsPerEpoch::Published => schedule.published(population),
+        }
     }
 
     fn scheduled(config: FplConfig, schedule: &Schedule) -> FplConfig {
-        FplConfig { triples: config.triples.clone().scheduled(schedule), ..config }
+        // A server knows the triples that an operator sets, and no histories; the simulator goes by the same.
+        let mean_history = config.mean_history.or(config.triples.triples).or(Some(schedule.mean_history));
+        FplConfig { triples: config.triples.clone().scheduled(schedule), mean_history, ..config }
     }
 
     fn samples_per_device(config: &FplConfig) -> Option<usize> {
@@ -91,7 +104,12 @@ impl FederatedModel for Fpl {
     }
 
     fn aggregation(config: &FplConfig, _: usize) -> AggregationSpec {
-        config.aggregation.spec(config.learning_rate)
+        match config.aggregation.spec(config.learning_rate) {
+            AggregationSpec::AdaptiveSum(sum) => {
+                AggregationSpec::AdaptiveSum(AdaptiveSum { last_column: config.bias_steps as f32, ..sum })
+            }
+            other => other,
+        }
     }
 
     fn exposure() -> Vec<Exposure> {
@@ -104,5 +122,34 @@ impl FederatedModel for Fpl {
         let EpochTraffic { schedule, cohort, items, pi, .. } = *traffic;
         let up = schedule.triples as f64 * (1.0 + pi);
         schedule.rounds as f64 * cohort as f64 * (items as f64 + up)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federated::TripleSchedule;
+    use crate::settings::Choice;
+
+    #[test]
+    fn published_rounds_cost_what_the_papers_report() {
+        // Table 4 of the journal paper, Brazil, pi 0.1: 17,473 people, 599,958 interactions, 47,270 items.
+        let population = Population { devices: (0..17_473).collect(), interactions: 599_958 };
+        let cost = |configuration: &str, rounds_per_epoch, epochs: f64| {
+            let configuration = Choice::named(configuration).unwrap();
+            let triples = TripleSchedule { configuration, ..TripleSchedule::default() };
+            let config = FplConfig { rounds_per_epoch, triples, ..FplConfig::default() };
+            let schedule = Fpl::schedule(&config, None, &population);
+            let cohort = schedule.cohort.size(17_473);
+            let traffic = EpochTraffic { schedule, cohort, items: 47_270, features: 0, pi: 0.1 };
+            epochs * Fpl::vectors_per_epoch(&config, &traffic) / 1e12
+        };
+        let published = RoundsPerEpoch::Published;
+        assert!((cost("sfpl", published, 45.0) - 1.27623).abs() < 1e-5);
+        assert!((cost("sfpl+", published, 50.0) - 1.41913).abs() < 2e-5);
+        // X+/|U| rounds, 34.34, are 34 whole ones here.
+        assert!((cost("pfpl+", published, 35.0) * 34.336 / 34.0 - 0.99339).abs() < 2e-5);
+        assert!((cost("sfpl+", RoundsPerEpoch::Text, 50.0) - 0.0413).abs() < 1e-4);
+        assert!((cost("pfpl+", RoundsPerEpoch::Text, 35.0) - 0.0289).abs() < 1e-4);
     }
 }

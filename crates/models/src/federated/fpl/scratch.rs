@@ -1,7 +1,7 @@
 //! Working memory of a device, and what is done with one triple after the other.
 
-use super::simd;
 use super::touched::Touched;
+use super::{Regularisation, simd};
 use crate::federated::negatives::{MAX_DRAWS, Negatives, Pool};
 use crate::loss::Loss;
 use sottovoce_core::{Rng, math};
@@ -65,9 +65,24 @@ pub(super) struct Row(pub(super) f32x4);
 
 impl Row {
     #[inline(always)]
+    fn of_score(score: f32) -> Self {
+        Self(f32x4::from([score, 0.0, 0.0, 0.0]))
+    }
+
+    #[inline(always)]
     fn score(&self) -> f32 {
         self.0.to_array()[0]
     }
+}
+
+/// Begins the rows of four items with their scores.
+#[inline(always)]
+fn set_scores(rows: &mut [Row], [a, b, c, d]: [u32; 4], scores: f32x4) {
+    let (first, last) = (scores.unpack_lo(NONE), scores.unpack_hi(NONE));
+    rows[a as usize] = Row(first.unpack_lo(NONE));
+    rows[b as usize] = Row(first.unpack_hi(NONE));
+    rows[c as usize] = Row(last.unpack_lo(NONE));
+    rows[d as usize] = Row(last.unpack_hi(NONE));
 }
 
 /// Triples compared at once: some vectors, none of which waits for another.
@@ -191,17 +206,25 @@ impl Scratch {
             for k in 0..4 {
                 into[k * length..][..length].copy_from_slice(of[k]);
             }
-            let scores = simd::score_four(user, of);
-            let (first, last) = (scores.unpack_lo(NONE), scores.unpack_hi(NONE));
-            rows[a as usize] = Row(first.unpack_lo(NONE));
-            rows[b as usize] = Row(first.unpack_hi(NONE));
-            rows[c as usize] = Row(last.unpack_lo(NONE));
-            rows[d as usize] = Row(last.unpack_hi(NONE));
+            set_scores(rows, [a, b, c, d], simd::score_four(user, of));
         }
         for (&item, into) in rest.iter().zip(into_rest.chunks_exact_mut(length)) {
             let row = simd::row(table, length, item);
             into.copy_from_slice(row);
-            rows[item as usize] = Row(f32x4::from([simd::score(user, row), 0.0, 0.0, 0.0]));
+            rows[item as usize] = Row::of_score(simd::score(user, row));
+        }
+    }
+
+    /// Scores each touched item, once, with the bits of [`score`](Self::score), and copies nothing.
+    #[inline(always)]
+    pub(super) fn score_in_place(&mut self, user: &[f32], table: &[f32]) {
+        let (rows, length) = (&mut self.rows[..], user.len() + 1);
+        let (fours, rest) = self.items.as_chunks::<4>();
+        for four in fours {
+            set_scores(rows, *four, simd::score_four(user, four.map(|item| simd::row(table, length, item))));
+        }
+        for &item in rest {
+            rows[item as usize] = Row::of_score(simd::score(user, simd::row(table, length, item)));
         }
     }
 
@@ -236,7 +259,8 @@ impl Scratch {
 impl Scratch {
     /// Writes down, as a row of a negative, what leaves of each item of the owner's that was drawn as one: what leaves
     /// of anybody who draws it.
-    pub(super) fn make_decoys(&mut self, user: &[f32], table: &[f32], regularisation: f32) {
+    pub(super) fn make_decoys(&mut self, user: &[f32], table: &[f32], regularisation: Regularisation) {
+        let (regularisation, of_biases) = (regularisation.negative, regularisation.of_bias(1.0));
         self.decoys.sort_unstable();
         self.decoy_items.clear();
         self.decoy_rows.clear();
@@ -245,7 +269,7 @@ impl Scratch {
             let wrong = self.wrong[decoy.triple as usize];
             let (factors, bias) = simd::row(table, user.len() + 1, decoy.instead).split_at(user.len());
             self.aside.extend(user.iter().zip(factors).map(|(p, q)| wrong * p + regularisation * q));
-            self.aside.push(wrong + regularisation * bias[0]);
+            self.aside.push(wrong + of_biases * regularisation * bias[0]);
         }
         for same in self.decoys.chunk_by(|one, next| one.item == next.item) {
             let (item, back) = (same[0].item, same.len() as f32 * regularisation);
@@ -258,7 +282,7 @@ impl Scratch {
             let (factors, bias) = simd::row(table, user.len() + 1, item).split_at(user.len());
             self.decoy_items.push(item);
             self.decoy_rows.extend(user.iter().zip(factors).map(|(p, q)| sum * p - back * q));
-            self.decoy_rows.push(sum - back * bias[0]);
+            self.decoy_rows.push(sum - of_biases * back * bias[0]);
         }
     }
 

@@ -72,6 +72,14 @@ pub(super) fn gradient(p: &[f32], by: [f32; 2], q: &mut [f32], change: &mut [f32
     }
 }
 
+/// `change += sum q`, for slices of one length, with the bits of [`gradient`].
+#[inline(always)]
+pub(super) fn add_scaled(sum: f32, q: &[f32], change: &mut [f32]) {
+    for (change, q) in change.iter_mut().zip(q) {
+        *change += sum * q;
+    }
+}
+
 /// Reads before it writes, so that compilers need not fear that slices overlap.
 #[inline(always)]
 fn gradient_lanes<const L: usize>(p: &[f32; L], [sum, back]: [f32; 2], q: &mut [f32; L], change: &mut [f32; L]) {
@@ -106,8 +114,11 @@ mod tests {
             let rows = [&others[0][..], &others[1], &row, &others[2]];
             assert_eq!(score_four(&p, rows).to_array(), rows.map(|row| score(&p, row)), "{length}");
 
+            let mut alone = before.clone();
+            add_scaled(0.5, q, &mut alone);
             let (mut to, mut change) = (q.to_vec(), before.clone());
             gradient(&p, [0.5, 0.25], &mut to, &mut change);
+            assert_eq!(change, alone, "{length}");
             for f in 0..length {
                 assert_eq!((to[f], change[f]), (0.5 * p[f] - 0.25 * q[f], before[f] + 0.5 * q[f]));
             }

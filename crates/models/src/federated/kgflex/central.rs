@@ -14,7 +14,8 @@ use crate::loss::Loss;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
 use crate::{
-    ClientModel, Fit, ModelError, Reason, Recommender, ServerModel, Summary, Tensor, choices, config, features, stored,
+    ClientModel, Fit, ModelError, Reason, ReasonKind, Recommender, ServerModel, Summary, Tensor, choices, config,
+    features, stored,
 };
 use sottovoce_core::{Catalog, Histories, History, Rng, SortedIndices, math};
 use sottovoce_protocol::Parameters;
@@ -277,8 +278,12 @@ impl Recommender for Central {
         self.device.score(&self.shared, self.of(user), History::default(), into);
     }
 
-    fn reasons(&self, user: usize, item: u32) -> Vec<Reason> {
-        self.device.explain(&self.shared, self.of(user), History::default(), item)
+    fn reason_kind(&self) -> ReasonKind {
+        self.device.reason_kind()
+    }
+
+    fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
+        self.device.explain(&self.shared, self.of(user), History::default(), items)
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {

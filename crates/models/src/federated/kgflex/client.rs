@@ -9,9 +9,10 @@
 //! each factor, once a round.
 
 use super::KgFlexModelConfig;
+use super::feature_selection::Selection;
 use super::private::{self, Slot};
 use super::scratch::{MOST_SLOTS, Part, Scratch};
-use crate::{Because, ClientModel, Reason, TrainInput, TrainResult, TrainStats};
+use crate::{Because, ClientModel, Reason, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{Facts, History, Rng, math};
 use sottovoce_protocol::{Parameters, Table, Trained};
 use std::sync::Arc;
@@ -32,10 +33,8 @@ pub struct Client {
     pub facts: Arc<Facts>,
     /// Length of a feature's vector.
     pub factors: usize,
-    /// Maximal number of selected features: one hop away, and further.
-    pub most: [usize; 2],
-    /// How many times as many other items the owner's items are set beside when features are weighed.
-    pub negatives: usize,
+    /// Which features it keeps.
+    pub selection: Selection,
     /// Triples drawn in a round (T).
     pub triples: usize,
     /// Step of the owner's vectors (alpha).
@@ -54,8 +53,11 @@ impl Client {
         Self {
             facts: Arc::clone(features),
             factors: config.factors,
-            most: [config.one_hop, config.more_hops],
-            negatives: config.negatives,
+            selection: Selection {
+                most: [config.one_hop, config.more_hops],
+                negatives: config.negatives,
+                min_gain: config.min_gain,
+            },
             triples: 0,
             learning_rate: config.learning_rate as f32,
             regularisation: Regularisation {
@@ -67,7 +69,8 @@ impl Client {
     }
 
     fn slots(&self) -> usize {
-        (self.most[0] + self.most[1]).min(MOST_SLOTS).min(self.facts.features())
+        let [near, far] = self.selection.most;
+        (near + far).min(MOST_SLOTS).min(self.facts.features())
     }
 
     /// Selects features, unless that was done for this history; returns whether there are any.
@@ -84,7 +87,7 @@ impl Client {
         if private::is_for(own, marks) {
             return true;
         }
-        scratch.choice.choose(&self.facts, history, (self.most, self.negatives), rng);
+        scratch.choice.choose(&self.facts, history, &self.selection, rng);
         scratch.choice.chosen.truncate(self.slots());
         if scratch.choice.chosen.is_empty() {
             return false;
@@ -189,7 +192,17 @@ impl ClientModel for Client {
         }
     }
 
-    fn explain(&self, shared: &Parameters, private: &[f32], _: History<'_>, item: u32) -> Vec<Reason> {
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Shares
+    }
+
+    fn explain(&self, shared: &Parameters, private: &[f32], _: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
+        items.iter().map(|&item| self.explain_item(shared, private, item)).collect()
+    }
+}
+
+impl Client {
+    fn explain_item(&self, shared: &Parameters, private: &[f32], item: u32) -> Vec<Reason> {
         let Some(table) = self.table(shared) else { return Vec::new() };
         let features = self.facts.of(item as usize);
         let reason = |feature: u32, weight: f32| Reason { because: Because::Fact(feature), weight };

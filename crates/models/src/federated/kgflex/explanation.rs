@@ -1,6 +1,6 @@
 //! The features that characterise a set of items, for looking at histories and lists.
 
-use super::feature_selection::FeatureSelection;
+use super::feature_selection::{FeatureSelection, Selection};
 use sottovoce_core::{Facts, Rng};
 
 /// Weighs the features of sets of items as a device weighs those of its owner's.
@@ -27,7 +27,8 @@ impl FeatureRanking {
     /// # Panics
     /// If an item is not one of the facts', or comes twice.
     pub fn of(&mut self, facts: &Facts, items: &[u32], rng: &mut Rng) -> &[(u32, f32)] {
-        self.0.choose(facts, items, ([usize::MAX; 2], 1), rng);
+        let all = Selection { most: [usize::MAX; 2], negatives: 1, min_gain: 0.0 };
+        self.0.choose(facts, items, &all, rng);
         self.0.chosen.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         &self.0.chosen
     }

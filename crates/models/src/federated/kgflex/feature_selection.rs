@@ -3,6 +3,17 @@
 use super::information_gain::balanced_gain;
 use sottovoce_core::{Facts, Rng};
 
+/// Which features of somebody's items are kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Selection {
+    /// Maximal number of features: one hop away, and further.
+    pub most: [usize; 2],
+    /// How many times as many other items the owner's items are compared with.
+    pub negatives: usize,
+    /// Least information gain.
+    pub min_gain: f64,
+}
+
 /// Working memory for choosing; all zero between two people.
 #[derive(Debug)]
 pub(super) struct FeatureSelection {
@@ -36,18 +47,12 @@ impl FeatureSelection {
         lists + pairs + self.taken.capacity()
     }
 
-    /// Selects the features with the `most` information gain: of those one hop away, and of those further; none without
-    /// any. The user's items are compared with so many times as many `others`.
-    pub(super) fn choose(
-        &mut self,
-        facts: &Facts,
-        history: &[u32],
-        (most, others): ([usize; 2], usize),
-        rng: &mut Rng,
-    ) {
-        self.draw(facts.items() as u32, history, others, rng);
+    /// Selects the features with the most information gain: of those one hop away, and of those further; none without
+    /// any. The user's items are compared with others drawn at random.
+    pub(super) fn choose(&mut self, facts: &Facts, history: &[u32], selection: &Selection, rng: &mut Rng) {
+        self.draw(facts.items() as u32, history, selection.negatives, rng);
         let drawn = std::mem::take(&mut self.drawn);
-        self.weigh(facts, history, &drawn, most);
+        self.weigh(facts, history, &drawn, selection);
         self.drawn = drawn;
     }
 
@@ -71,7 +76,7 @@ impl FeatureSelection {
     }
 
     /// The same for negatives that are given.
-    pub(super) fn weigh(&mut self, facts: &Facts, history: &[u32], negatives: &[u32], most: [usize; 2]) {
+    pub(super) fn weigh(&mut self, facts: &Facts, history: &[u32], negatives: &[u32], selection: &Selection) {
         self.own.clear();
         let (counts, own) = (&mut self.counts, &mut self.own);
         for &item in history {
@@ -88,8 +93,8 @@ impl FeatureSelection {
         }
         self.chosen.clear();
         let all = [history.len() as u32, negatives.len() as u32];
-        for (far, most) in [false, true].into_iter().zip(most) {
-            self.rank(facts, all, far, most);
+        for (far, most) in [false, true].into_iter().zip(selection.most) {
+            self.rank(facts, all, far, (most, selection.min_gain));
         }
         self.chosen.sort_unstable_by_key(|&(feature, _)| feature);
         for &item in negatives.iter().chain(history) {
@@ -98,13 +103,12 @@ impl FeatureSelection {
     }
 
     /// Takes the best of one distance; ties go to the smaller number.
-    fn rank(&mut self, facts: &Facts, all: [u32; 2], far: bool, most: usize) {
+    fn rank(&mut self, facts: &Facts, all: [u32; 2], far: bool, (most, least): (usize, f64)) {
         let counts = &self.counts;
         let own = self.own.iter().filter(|&&feature| (facts.hops(feature as usize) > 1) == far);
         self.ranked.clear();
-        self.ranked.extend(
-            own.map(|&feature| (balanced_gain(counts[feature as usize], all), feature)).filter(|&(gain, _)| gain > 0.0),
-        );
+        let ranked = own.map(|&feature| (balanced_gain(counts[feature as usize], all), feature));
+        self.ranked.extend(ranked.filter(|&(gain, _)| gain > 0.0 && gain >= least));
         let better = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if most < self.ranked.len() && most > 0 {
             self.ranked.select_nth_unstable_by(most - 1, better);
@@ -133,10 +137,12 @@ mod tests {
     proptest! {
         #[test]
         fn the_most_telling_are_chosen(
-            (facts, history) in facts(), most in [0usize..5, 0usize..5], times in 1usize..4, seed in any::<u64>(),
+            (facts, history) in facts(), most in [0usize..5, 0usize..5], times in 1usize..4, least in 0.0f64..0.5,
+            seed in any::<u64>(),
         ) {
             let mut choice = FeatureSelection::new(&facts);
-            choice.choose(&facts, &history, (most, times), &mut Rng::new(seed));
+            let selection = Selection { most, negatives: times, min_gain: least };
+            choice.choose(&facts, &history, &selection, &mut Rng::new(seed));
             let drawn: BTreeSet<u32> = choice.drawn.iter().copied().collect();
             prop_assert!(history.iter().all(|item| !drawn.contains(item)));
             prop_assert_eq!(drawn.len(), (times * history.len()).min(facts.items() - history.len()));
@@ -147,6 +153,7 @@ mod tests {
             for (hops, most) in [1, 2].into_iter().zip(most) {
                 let mut expected: Vec<(f64, u32)> = (0..12)
                     .filter(|&f| facts.hops(f as usize) == hops && having(&history, f) > 0 && gain(f) > 0.0)
+                    .filter(|&f| gain(f) >= least)
                     .map(|f| (-gain(f), f))
                     .collect();
                 expected.sort_by(|a, b| a.partial_cmp(b).unwrap());

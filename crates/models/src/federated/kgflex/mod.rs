@@ -47,13 +47,14 @@ pub(crate) use central::MODEL as CENTRAL;
 pub use client::{Client, Regularisation};
 pub use config::{KgFlexConfig, KgFlexModelConfig};
 pub use explanation::FeatureRanking;
+pub use feature_selection::Selection;
 pub use information_gain::information_gain;
 pub use scratch::Scratch;
 pub use server::Server;
 
 use super::{
-    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule,
+    AggregationSpec, Cohort, Configuration, EpochTraffic, Epochs, Exposure, FeatureUse, FederatedModel, ModelInfo,
+    Population, RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -65,7 +66,8 @@ impl FederatedModel for KgFlex {
     const INFO: ModelInfo = ModelInfo::new("kgflex", "KGFlex")
         .summary("Facts of a knowledge graph, weighted by information gain: each device trains only the features its user decides by")
         .paper("Anelli, Di Noia, Di Sciascio, Ferrara, Mancino: Sparse Feature Factorization for Recommender Systems with Knowledge Graphs. RecSys 2021; Ferrara: Pursuing Privacy and Personalization in Recommender Systems. Politecnico di Bari 2022, chapter 6");
-    const EPOCHS: Epochs = Epochs::of_triples(50);
+    const EPOCHS: Epochs = Epochs::of_triples(20);
+    const COHORT: Cohort = Cohort::Fraction(0.1);
     const FEATURES: FeatureUse = FeatureUse::Facts;
 
     type Config = KgFlexConfig;
@@ -81,7 +83,9 @@ impl FederatedModel for KgFlex {
     }
 
     fn schedule(config: &KgFlexConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
-        config.triples.schedule(cohort, population)
+        // Of all devices at once, an epoch would be a single step of the server.
+        let asked = cohort.or((config.triples.configuration == Configuration::ParallelPlus).then_some(Self::COHORT));
+        config.triples.schedule(asked, population)
     }
 
     fn scheduled(config: KgFlexConfig, schedule: &Schedule) -> KgFlexConfig {

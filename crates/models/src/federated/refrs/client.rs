@@ -3,7 +3,7 @@
 use super::RefrsConfig;
 use super::session::{Networks, Workspace};
 use crate::federated::clustering::{Assignment, Clusters, PreparedClusters};
-use crate::{ClientModel, DpSgd, TrainInput, TrainResult, TrainStats};
+use crate::{ClientModel, DpSgd, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng};
 use sottovoce_neural::NeuralError;
 use sottovoce_protocol::{Parameters, Trained, UpdateError};
@@ -167,6 +167,10 @@ impl ClientModel for Client {
             networks.train_recommender(networks.private(private), (newest, epochs), items, &mut work, rng)
         });
         adapted.is_ok()
+    }
+
+    fn reason_kind(&self) -> ReasonKind {
+        ReasonKind::Order
     }
 
     fn score(&self, _: &Parameters, private: &[f32], history: History<'_>, into: &mut [f32]) {

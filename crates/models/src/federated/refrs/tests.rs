@@ -285,6 +285,7 @@ fn devices_adapt_to_a_change_of_taste() {
         assert_eq!(was[..encoder], private[..encoder], "updates depend on this");
     }
     let adapted = hit_rate(&client, &devices, &after, 1);
+    eprintln!("hit rate: old taste {learnt:.3}, new taste {changed:.3}, after adapting {adapted:.3}");
     assert!(learnt > 0.6 && adapted > changed + 0.2, "{learnt} {changed} {adapted}");
     // Without a round there is nothing to adapt.
     let mut fresh = vec![0.0; client.private_values()];

@@ -26,6 +26,9 @@
     return (unit && value < 99.5 ? value.toPrecision(value < 9.95 ? 2 : 3) : Math.round(value)) + ' ' + units[unit];
   }
   function span(seconds) {
+    // Rounds of a few devices take less than a second: "0 s" would say that nothing happened.
+    if (seconds > 0 && seconds < 0.95) return Math.max(1, Math.round(seconds * 1000)) + ' ms';
+    if (seconds > 0 && seconds < 9.5) return seconds.toFixed(1) + ' s';
     if (seconds < 90) return Math.max(0, Math.round(seconds)) + ' s';
     if (seconds < 5400) return Math.round(seconds / 60) + ' min';
     if (seconds < 172800) return Math.round(seconds / 3600) + ' h';
@@ -383,11 +386,11 @@
     const row = (round) => make('tr', {}, make('td', {}, number(round.round)),
       [round.asked, round.counted, round.declined, round.refused].map((count) => make('td', {}, number(count))),
       names.map((name) => make('td', {}, mean(round, name))),
-      make('td', {}, bytes(round.bytes_up)), make('td', {}, bytes(round.bytes_down)), make('td', {}, span((round.closed - round.opened) / 1000)),
+      make('td', {}, bytes(round.bytes_up)), make('td', {}, bytes(round.bytes_down)), make('td', {}, round.closed > round.opened ? span((round.closed - round.opened) / 1000) : 'under 1 ms'),
       make('td', { class: 'words' }, round.remark || (round.version === null && !round.counted ? 'abandoned' : '')));
     return make('div', { class: 'past' }, make('h2', {}, 'Latest rounds'), make('div', { class: 'scroll' }, make('table', {},
       make('thead', {}, make('tr', {}, heads.map((head) => make('th', { scope: 'col' }, head)), make('th', {}))),
-      make('tbody', {}, rounds.map(row)))));
+      make('tbody', {}, rounds.map(row)))), make('p', { class: 'swipe' }, 'more columns to the right →'));
   }
   addEventListener('resize', () => { if (state.federations) show(); });
 

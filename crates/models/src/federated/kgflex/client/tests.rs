@@ -10,8 +10,7 @@ fn device(facts: &Arc<Facts>, triples: usize) -> Client {
     Client {
         facts: Arc::clone(facts),
         factors: FACTORS,
-        most: [4, 3],
-        negatives: 1,
+        selection: Selection { most: [4, 3], negatives: 1, min_gain: 0.0 },
         triples,
         learning_rate: 0.07,
         regularisation: Regularisation { personal: 0.02, shared: 0.01 },
@@ -61,11 +60,16 @@ mod thesis {
         // 6.3: weights against Piazza Navona and Central Park; features without information gain are not selected.
         let device = device(&facts, 1);
         let mut scratch = device.scratch(5);
-        scratch.choice.weigh(&facts, &pink, &[NAVONA, CENTRAL_PARK], [100, 100]);
+        let selection = |min_gain| Selection { most: [100, 100], negatives: 1, min_gain };
+        scratch.choice.weigh(&facts, &pink, &[NAVONA, CENTRAL_PARK], &selection(0.0));
         assert_eq!(scratch.choice.chosen.len(), 2);
         assert_eq!(scratch.choice.chosen[0], (AMSTERDAM, 1.0));
         let (museum, weight) = scratch.choice.chosen[1];
         assert!(museum == MUSEUM && (weight - 0.311_278).abs() < 1e-6, "{weight}");
+        // With a least gain that only the first one reaches.
+        scratch.choice.weigh(&facts, &pink, &[NAVONA, CENTRAL_PARK], &selection(0.5));
+        assert_eq!(scratch.choice.chosen, [(AMSTERDAM, 1.0)]);
+        scratch.choice.weigh(&facts, &pink, &[NAVONA, CENTRAL_PARK], &selection(0.0));
         // 6.4: the Capitoline Museums' score is k (p . g + b) of <type, Art Museum>, and nothing else.
         let mut rng = Rng::new(3);
         let mut shared = Server::of(&device).init(5, &mut rng).unwrap();
@@ -80,7 +84,7 @@ mod thesis {
         let expected = 0.311_278_12 * (p[0] * g[0] + p[1] * g[1] + p[2] * g[2] + 0.25);
         assert!((scores[CAPITOLINE as usize] - expected).abs() < 1e-6, "{scores:?} {expected}");
         assert_eq!((scores[NAVONA as usize], scores[CENTRAL_PARK as usize]), (0.0, 0.0));
-        let reasons = device.explain(&shared, &own, (&pink).into(), CAPITOLINE);
+        let reasons = device.explain(&shared, &own, (&pink).into(), &[CAPITOLINE]).remove(0);
         assert_eq!(reasons, [Reason { because: Because::Fact(MUSEUM), weight: scores[CAPITOLINE as usize] }]);
     }
 }
@@ -211,7 +215,8 @@ proptest! {
             let general = biases.iter().sum::<f64>() / biases.len().max(1) as f64;
             let expected = if selected { literal.score(item) } else { general };
             prop_assert!((f64::from(score) - expected).abs() < 1e-4, "{score} {expected}");
-            let sum: f32 = device.explain(&shared, &own, (&history).into(), item).iter().map(|reason| reason.weight).sum();
+            let reasons = device.explain(&shared, &own, (&history).into(), &[item]);
+            let sum: f32 = reasons[0].iter().map(|reason| reason.weight).sum();
             prop_assert!((sum - score).abs() < 1e-4, "{sum} {score}");
         }
     }
