@@ -207,10 +207,13 @@ fn every_model_is_stored_and_restored() {
         let folder = temp.path().join(name);
         let folder = folder.to_str().unwrap();
         // Those that go by facts need some; to the others they are nothing.
-        let mut args = vec!["train", "--model", name, "--data", TOWN, "--graph", "town", "--out", folder];
-        // What is learnt does not matter: two epochs are enough.
+        let few_people = "synth:town:users=50";
+        let mut args = vec!["train", "--model", name, "--data", few_people, "--graph", "town", "--out", folder];
+        // What is learnt does not matter: few people and two epochs are enough.
         let keys: Vec<&str> = model["settings"].as_array().unwrap().iter().filter_map(|s| s["key"].as_str()).collect();
-        for (key, few) in [("epochs", "epochs=2"), ("pretraining_epochs", "pretraining_epochs=1")] {
+        for (key, few) in
+            [("epochs", "epochs=2"), ("local_epochs", "local_epochs=1"), ("pretraining_epochs", "pretraining_epochs=1")]
+        {
             if keys.contains(&key) {
                 args.extend(["--set", few]);
             }

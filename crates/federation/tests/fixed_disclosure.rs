@@ -16,7 +16,7 @@ const PI: f64 = 0.5;
 
 fn people() -> Vec<Vec<u32>> {
     let mut rng = Rng::new(9);
-    (0..30).map(|_| (0..ITEMS as u32).filter(|_| rng.chance(0.4)).collect()).collect()
+    (0..12).map(|_| (0..ITEMS as u32).filter(|_| rng.chance(0.4)).collect()).collect()
 }
 
 /// The items that each user discloses to a federation of this model.
@@ -31,7 +31,7 @@ fn tensors(model: &str, people: &[Vec<u32>], disclosure: &str, noise: &str) -> B
     let mut settings: Vec<Given> = vec![
         ("pi", Value::Real(PI)),
         ("disclosure", word(disclosure)),
-        ("epochs", Value::Integer(3)),
+        ("epochs", Value::Integer(2)),
         ("noise", word(noise)),
         ("clip", Value::Real(if noise == "none" { 0.0 } else { 0.5 })),
     ];
