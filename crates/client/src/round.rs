@@ -3,7 +3,7 @@
 use crate::criteria::Figures;
 use crate::{ClientError, Declined, Randomness, streams};
 use sottovoce_core::{History, Rng};
-use sottovoce_models::federated::{DynClient, Prepared, Scratch};
+use sottovoce_models::federated::{DynClient, Prepared, Scratch, WorkingMemory};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{
@@ -74,6 +74,11 @@ impl Buffers {
             scores: Vec::new(),
             quantized: Vec::new(),
         }
+    }
+
+    /// How large the model's working memory is, for models that can tell.
+    pub fn working_memory(&self, client: &DynClient) -> Option<WorkingMemory> {
+        client.working_memory(&self.scratch)
     }
 
     /// Discards the update.

@@ -89,6 +89,12 @@ pub struct Cost {
     pub evaluate_seconds: f64,
     /// Peak memory of the process when the trial ended.
     pub peak_rss_bytes: u64,
+    /// CPU seconds of a device in a round, for models trained in a federation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_round_seconds: Option<f64>,
+    /// CPU seconds of an epoch over a session of interactions, for models that hold a session at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_session_seconds: Option<f64>,
 }
 
 /// The large part of a result: columns for significance tests and plots.

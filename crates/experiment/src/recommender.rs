@@ -18,7 +18,7 @@ use sottovoce_data::{
 };
 use sottovoce_evaluate::{Candidates, EvaluationInput, report, source_bias};
 use sottovoce_federation::Recorder;
-use sottovoce_models::{Flow, ModelError};
+use sottovoce_models::{DeviceFootprint, Flow, ModelError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -124,6 +124,7 @@ impl Recommenders {
             train_seconds: trained.seconds,
             evaluate_seconds: started.elapsed().as_secs_f64(),
             peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
+            ..Cost::default()
         };
         let main_cutoff = protocol.cutoffs.first().copied().unwrap_or(10);
         let updates = trained.summary.updates_by_item.clone();
@@ -312,11 +313,14 @@ impl Trials for Recommenders {
         let started = Instant::now();
         let evaluation = evaluate(&question, protocol, trained.recommender.as_ref())
             .map_err(|error| TrialError::Broken(error.to_string()))?;
+        let footprint = trained.recommender.footprint();
         let cost = Cost {
             load_seconds: data.seconds,
             train_seconds: trained.seconds,
             evaluate_seconds: started.elapsed().as_secs_f64(),
             peak_rss_bytes: (self.peak_rss_bytes)().unwrap_or(0),
+            device_round_seconds: footprint.and_then(|taken| taken.round_seconds),
+            device_session_seconds: footprint.and_then(|taken| taken.session_seconds),
         };
         let main_cutoff = protocol.cutoffs.first().copied().unwrap_or(10);
         let retained = match &catalog.facts {
@@ -326,6 +330,7 @@ impl Trials for Recommenders {
             _ => Retention::default(),
         };
         let mut figures = figures(&trained.summary);
+        figures.extend(footprint.iter().flat_map(footprint_figures));
         figures.extend(witness.into_iter().flat_map(|witness| attack_figures(&witness)));
         figures.extend(retained.figures);
         let clusterings = trained.summary.clusters.map(|found| found.clusterings).unwrap_or_default();
@@ -382,6 +387,20 @@ fn attack_figures(witness: &CuriousServer) -> Vec<(String, f64)> {
         ("leak_exposed", all.exposed),
     ];
     figures.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// What a federated training takes of a device, but for its time.
+fn footprint_figures(taken: &DeviceFootprint) -> Vec<(String, f64)> {
+    let DeviceFootprint { item_vectors, private_values, shared_values, private_bytes, shared_bytes, .. } = *taken;
+    let figures = [
+        ("device_item_vectors", Some(item_vectors)),
+        ("device_private_values", Some(private_values)),
+        ("device_shared_values", Some(shared_values)),
+        ("device_private_bytes", Some(private_bytes)),
+        ("device_shared_bytes", Some(shared_bytes)),
+        ("device_working_bytes", taken.working_bytes),
+    ];
+    figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value? as f64))).collect()
 }
 
 /// Traffic and participation of a federated training; nothing for others.

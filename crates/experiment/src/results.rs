@@ -296,6 +296,9 @@ fn figures(done: &[&Summary]) -> BTreeMap<String, Spread> {
         add("triples", summary.triples as f64);
         add("train_seconds", summary.cost.train_seconds);
         add("evaluate_seconds", summary.cost.evaluate_seconds);
+        let Cost { device_round_seconds, device_session_seconds, .. } = summary.cost;
+        device_round_seconds.into_iter().for_each(|seconds| add("device_round_seconds", seconds));
+        device_session_seconds.into_iter().for_each(|seconds| add("device_session_seconds", seconds));
         summary.figures.iter().for_each(|(name, value)| add(name, *value));
     }
     columns.into_iter().filter_map(|(name, values)| Some((name, Spread::of(&values)?))).collect()

@@ -3,9 +3,14 @@
 mod common;
 
 use common::{Fake, parse, run, without_cost};
+use sottovoce_data::LoadOptions;
 use sottovoce_evaluate::report::plot::{Scale, Series, Shape, Style};
 use sottovoce_evaluate::report::{Plot, Report};
+use sottovoce_experiment::Experiment;
+use sottovoce_experiment::engine::{self, Options};
+use sottovoce_experiment::recommender::Recommenders;
 use sottovoce_experiment::report::compose;
+use sottovoce_federation::registry;
 
 const TEXT: &str = r#"
     title = "What does disclosure cost?"
@@ -134,6 +139,39 @@ fn shares_of_the_users_get_learning_curves() {
 #[test]
 fn page_does_not_depend_on_the_number_of_jobs() {
     assert_eq!(report(1).to_html(), report(4).to_html());
+}
+
+/// Of real trainings: what is held, stored and paid, beside the figures that the paper of ReFRS prints.
+#[test]
+fn federated_rows_have_a_footprint() {
+    let text = "title = \"x\"\ndata = [\"synth:town:users=50\"]\n[protocol]\nsplit = \"last\"\n\
+        [[model]]\nname = \"mostpop\"\n[[model]]\nname = \"fpl\"\nset = { epochs = 1 }\n\
+        [[model]]\nname = \"refrs\"\nset = { epochs = 3, local_epochs = 1, recommender_epochs = 1 }\n";
+    let file = Experiment::parse("x.toml", text, &registry::all()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let trials = Recommenders::new(LoadOptions::default(), || None);
+    let results = engine::run(&file, &trials, &Options::new(folder.path())).unwrap();
+    let report = compose(&file, text, &results, &[]);
+    let table = report.tables().find(|table| table.caption == "What a device holds").unwrap();
+    let labels: Vec<&str> = table.rows.iter().map(|row| row.label.as_str()).collect();
+    assert_eq!(labels, ["FPL", "ReFRS", "FedAvg and FedFast, GMF (published)", "ReFRS (published)"]);
+    let value = |row: usize, column: usize| table.rows[row].cells[column].value;
+    let items = results.data[0].card.card.items as f64;
+    assert_eq!((value(0, 0), value(1, 0)), (Some(items), Some(100.0)));
+    let (parameters, stored) = (value(1, 1).unwrap(), value(1, 3).unwrap());
+    assert!((45_000.0..55_000.0).contains(&parameters) && stored == 4.0 * parameters, "{parameters} {stored}");
+    assert!(value(1, 4).unwrap() > 4.0 * value(1, 2).unwrap(), "the message has a head");
+    assert!(value(0, 5).is_none() && value(1, 5).unwrap() > 100_000.0);
+    assert!(value(0, 6).unwrap() > 0.0 && value(0, 7).is_none());
+    assert!(value(1, 6).unwrap() > 0.0 && value(1, 7).unwrap() > 0.0);
+    let plot = report.plots().find(|plot| plot.title == "Bytes on a device").unwrap();
+    assert!(matches!(&plot.shape, Shape::Bars { categories, .. } if categories.len() == 2));
+    // A server has one cluster until the second round takes up what it began to look for after the first.
+    let plot = report.plots().find(|plot| plot.title.starts_with("Clusters over the rounds")).unwrap();
+    let Shape::Lines(series) = &plot.shape else { panic!("a plot of curves") };
+    let points: Vec<(f64, f64)> = series[0].points.iter().map(|point| (point.x, point.y)).collect();
+    let found = points[2].1;
+    assert_eq!(points, [(0.0, 1.0), (2.0, 1.0), (2.0, found), (3.0, found)]);
 }
 
 /// An experiment with more rows than a table can show.

@@ -2,15 +2,20 @@
 
 use crate::availability::{DeviceBehaviour, DeviceProfile};
 use crate::device_versions::DeviceVersions;
+use crate::footprint::TrainingTime;
 use crate::ordered_reduce::{OrderedReduce, WorkerPool};
 use crate::partition::Partition;
 use crate::state::{put_f32s, take_f32s};
 use crate::worker::{DeviceSlab, SimulatedRound, Worker};
-use crate::{Aggregate, Disclosure, FederationError, HistorySource, Offer, Recorder, RoundRules, SimulatedFigures};
+use crate::{
+    Aggregate, Disclosure, DownloadMessage, FederationError, HistorySource, Offer, Recorder, RoundRules,
+    SimulatedFigures,
+};
 use sottovoce_client::{Buffers, Round, streams};
 use sottovoce_core::Rng;
+use sottovoce_models::DeviceFootprint;
 use sottovoce_models::federated::DynClient;
-use sottovoce_protocol::{Layout, RoundTerms};
+use sottovoce_protocol::{Keyed, Layout, RoundTerms};
 use std::io::{self, Read, Write};
 use std::mem::take;
 use std::sync::Arc;
@@ -105,6 +110,8 @@ pub struct SimulatedDevices {
     figures: SimulatedFigures,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pool: WorkerPool,
+    /// Bytes of the whole shared model as the last round sent it.
+    shared_bytes: u64,
     /// The run's root.
     root: Rng,
 }
@@ -142,6 +149,7 @@ impl SimulatedDevices {
             figures,
             recorder,
             pool,
+            shared_bytes: 0,
         }
     }
 
@@ -183,6 +191,26 @@ impl SimulatedDevices {
         &self.private
     }
 
+    /// What training took of a device so far.
+    pub(crate) fn footprint(&self) -> DeviceFootprint {
+        let (users, workers) = (self.histories.users().max(1), &self.pool.workers);
+        let working = workers.first().and_then(|worker| worker.working_memory(&self.client));
+        let time = TrainingTime::sum(workers.iter().map(|worker| worker.time));
+        let shapes = self.layout.shapes();
+        let in_catalog = shapes.iter().filter(|shape| shape.keyed == Keyed::Items).map(|shape| shape.rows as usize);
+        let item_vectors = working.map_or_else(|| in_catalog.max().unwrap_or(0), |working| working.item_vectors);
+        DeviceFootprint {
+            item_vectors,
+            private_values: self.client.private_values(),
+            shared_values: shapes.iter().map(|shape| shape.rows as usize * shape.cols as usize).sum(),
+            private_bytes: size_of::<f32>() * (self.private.len() + self.disclosed.len()) / users,
+            shared_bytes: self.shared_bytes as usize,
+            working_bytes: working.map(|working| working.bytes),
+            round_seconds: time.of_round(),
+            session_seconds: working.and_then(|_| time.of_samples(item_vectors)),
+        }
+    }
+
     /// Histories and private models, when training is over.
     pub fn into_parts(self) -> (HistorySource, Vec<f32>) {
         (self.histories, self.private)
@@ -207,6 +235,7 @@ impl SimulatedDevices {
     ) -> Result<ParticipationStats, FederationError> {
         let cohort = call.cohort;
         let partition = Partition::new(&self.layout, cohort.len());
+        self.shared_bytes = offer.bytes(&DownloadMessage::Whole);
         let (costs, held) = self.versions.prepare(offer, (cohort, self.histories.users()), self.delivery)?;
         let shared = &held.as_ref().unwrap_or(offer.model()).parameters;
         if let Some(recorder) = &self.recorder {

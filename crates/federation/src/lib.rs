@@ -49,6 +49,7 @@ mod downloads;
 mod error;
 mod federation;
 mod figures;
+mod footprint;
 mod histories;
 mod ordered_aggregator;
 mod ordered_reduce;

@@ -13,8 +13,8 @@ use sottovoce_evaluate::communication::tcc;
 use sottovoce_models::federated::{DynClient, DynModel, Entry, EpochTraffic, ModelInfo};
 use sottovoce_models::settings::{Config, Settings};
 use sottovoce_models::{
-    Fit, Flow, Milestone, ModelError, Privacy, Progress, Reason, ReasonKind, Recommender, Summary, Tensor, TrainInput,
-    stored,
+    DeviceFootprint, Fit, Flow, Milestone, ModelError, Privacy, Progress, Reason, ReasonKind, Recommender, Summary,
+    Tensor, TrainInput, stored,
 };
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{Keyed, Parameters, TermsDraft, Trained};
@@ -53,6 +53,8 @@ struct TrainedModel {
     /// All private models.
     private: Vec<f32>,
     histories: HistorySource,
+    /// Of the training, if this program did it.
+    footprint: Option<DeviceFootprint>,
 }
 
 impl Simulation {
@@ -196,8 +198,9 @@ impl Simulation {
         self.state = match std::mem::replace(&mut self.state, nothing) {
             State::Training(federation) => {
                 let (devices, shared) = federation.into_parts();
+                let footprint = Some(devices.footprint());
                 let (histories, private) = devices.into_parts();
-                State::Trained(TrainedModel { shared, private, histories })
+                State::Trained(TrainedModel { shared, private, histories, footprint })
             }
             trained => trained,
         };
@@ -270,6 +273,14 @@ impl Simulation {
     }
 }
 
+/// The items of a sequence, ascending, each once.
+fn ascending(sequence: &[u32]) -> Vec<u32> {
+    let mut items = sequence.to_vec();
+    items.sort_unstable();
+    items.dedup();
+    items
+}
+
 /// Checks that a model supports DP-SGD, where the settings ask for it.
 pub(crate) fn check_dp_sgd(
     name: &str,
@@ -316,6 +327,15 @@ impl Simulation {
     /// As [`Recommender::fit`], and if the file cannot be read or is damaged.
     pub fn fit_file(&mut self, histories: HistoryFile, fit: &mut Fit<'_>) -> Result<Summary, ModelError> {
         self.fit_from(histories.into(), None, fit)
+    }
+
+    /// Adapts a user's private model to a sequence that has grown since the last round, as a device does that takes new
+    /// interactions; returns whether it did. For a model at rest.
+    pub fn adapt(&mut self, user: usize, sequence: &[u32], rng: &mut Rng) -> bool {
+        let State::Trained(TrainedModel { private, histories, .. }) = &mut self.state else { return false };
+        let (width, items) = (self.client.private_values(), ascending(sequence));
+        let history = History { sequence, ..(&items).into() };
+        self.client.adapt(&mut private[user * width..][..width], history, histories.catalog_size(), rng)
     }
 
     /// Scores for a user with this history (items ascending, each once) who was not in training: a new private model is
@@ -368,9 +388,7 @@ impl Recommender for Simulation {
         if !self.model.is_sequential() {
             return self.score(user, into);
         }
-        let mut items = history.items.to_vec();
-        items.sort_unstable();
-        items.dedup();
+        let items = ascending(history.items);
         let history = History { items: &items, sequence: history.items, ..history };
         let mut page = Page::default();
         let (shared, private, _) = self.of(user, &mut page);
@@ -383,6 +401,13 @@ impl Recommender for Simulation {
             self.client.score(self.parts().0, &[], history, into);
         }
         needs_only_history
+    }
+
+    fn footprint(&self) -> Option<DeviceFootprint> {
+        match &self.state {
+            State::Training(federation) => Some(federation.devices().footprint()),
+            State::Trained(model) => model.footprint,
+        }
     }
 
     fn is_calibrated(&self) -> bool {
@@ -418,7 +443,8 @@ impl Recommender for Simulation {
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let mut shared = layout.as_ref().map_or_else(Parameters::default, Parameters::zeros);
         self.model.server().tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut shared))?;
-        self.state = State::Trained(TrainedModel { shared, private, histories: self.histories(train) });
+        let (histories, footprint) = (self.histories(train), self.footprint());
+        self.state = State::Trained(TrainedModel { shared, private, histories, footprint });
         Ok(())
     }
 }

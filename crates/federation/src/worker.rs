@@ -2,12 +2,14 @@
 
 use crate::availability::{RoundTimeline, UploadFate};
 use crate::device_versions::{DownloadCosts, HeldVersion};
+use crate::footprint::TrainingTime;
 use crate::{
     Aggregate, Delivery, Disclosure, FederationError, HistorySource, Page, ParticipationStats, Recorder,
     SimulatedFigures,
 };
 use sottovoce_client::{Buffers, Declined, Device, Round, SimulatedRandomness, Training};
 use sottovoce_core::Rng;
+use sottovoce_models::federated::{DynClient, WorkingMemory};
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_privacy::quantize::to_signed;
 use sottovoce_protocol::{
@@ -84,12 +86,26 @@ pub(crate) struct Worker {
     received: Received,
     /// For histories in a file.
     page: Page,
+    pub(crate) time: TrainingTime,
 }
 
 impl Worker {
+    /// How large the model's working memory is, for models that can tell.
+    pub(crate) fn working_memory(&self, client: &DynClient) -> Option<WorkingMemory> {
+        self.buffers.working_memory(client)
+    }
+
     pub(crate) fn new(buffers: Buffers, policy: Policy, layout: &Layout) -> Self {
         let (ledger, received) = (Ledger::totals_only(), Received::new(layout));
-        Self { buffers, policy, ledger, bytes: Vec::new(), received, page: Page::default() }
+        Self {
+            buffers,
+            policy,
+            ledger,
+            bytes: Vec::new(),
+            received,
+            page: Page::default(),
+            time: TrainingTime::default(),
+        }
     }
 
     /// Runs a part of the cohort.
@@ -131,9 +147,11 @@ impl Worker {
             figures: &round.figures.of_device(device),
             policy: &self.policy,
         };
-        let session = match client.train(&mut own, &randomness, &mut self.buffers) {
+        let trained = self.time.measure(|| client.train(&mut own, &randomness, &mut self.buffers));
+        let session = match trained {
             Ok(Training::Trained(session)) => session,
             Ok(Training::NothingDisclosed) => {
+                self.time.count(0);
                 stats.trained += 1;
                 stats.downloaded += round.costs.charge(state.version);
                 return Ok(());
@@ -145,6 +163,7 @@ impl Worker {
             }
             Err(error) => return Err(FederationError::device(device, "training", &error)),
         };
+        self.time.count(session.stats.samples);
         stats.trained += 1;
         stats.downloaded += round.costs.charge(state.version);
         stats.samples += session.stats.samples;

@@ -36,6 +36,6 @@ pub mod stored;
 pub use explanation::{Because, Reason, ReasonKind, strongest};
 pub use federated::{ClientModel, DpSgd, Negatives, ServerModel, TrainInput, TrainResult, TrainStats};
 pub use recommender::{
-    ClusterFigures, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Recommender, Summary, Tensor,
-    TensorData, Traffic, Turnout, Watch,
+    ClusterFigures, DeviceFootprint, Fit, Flow, Milestone, ModelError, Privacy, Progress, Quiet, Recommender, Summary,
+    Tensor, TensorData, Traffic, Turnout, Watch,
 };

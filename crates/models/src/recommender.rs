@@ -107,6 +107,11 @@ pub trait Recommender: Send + Sync {
         self.score(user, into);
     }
 
+    /// What training took of a device, for models trained in a federation by this program.
+    fn footprint(&self) -> Option<DeviceFootprint> {
+        None
+    }
+
     /// Whether scores are calibrated probabilities, for which thresholds make sense.
     fn is_calibrated(&self) -> bool {
         false
@@ -197,6 +202,28 @@ pub struct Summary {
     pub privacy: Option<Privacy>,
     /// Clusters of devices, where the server finds them.
     pub clusters: Option<ClusterFigures>,
+}
+
+/// What a federated model takes of a device, as training measured it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DeviceFootprint {
+    /// Vectors of items that a device holds: all of the shared model's, or those of its history that it computes at a
+    /// time.
+    pub item_vectors: usize,
+    /// Values of the private model.
+    pub private_values: usize,
+    /// Values of the shared model.
+    pub shared_values: usize,
+    /// Bytes of the private model as a device stores it between rounds; of two, where the owner withholds items.
+    pub private_bytes: usize,
+    /// Bytes of the whole shared model as it is sent.
+    pub shared_bytes: usize,
+    /// Bytes of the model's buffers in training, for models that can tell.
+    pub working_bytes: Option<usize>,
+    /// CPU seconds of a device's training in a round.
+    pub round_seconds: Option<f64>,
+    /// CPU seconds of an epoch over as many interactions as there are vectors of items, for models that compute these.
+    pub session_seconds: Option<f64>,
 }
 
 /// Clusters of devices that a server found in a federated training.

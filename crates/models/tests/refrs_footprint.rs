@@ -5,7 +5,7 @@
 use sottovoce_core::{Facts, History, Rng};
 use sottovoce_models::federated::clustering::Assignment;
 use sottovoce_models::federated::refrs::{Refrs, RefrsConfig};
-use sottovoce_models::federated::{ClientModel, FederatedModel, ServerModel, TrainInput};
+use sottovoce_models::federated::{ClientModel, FederatedModel, ServerModel, TrainInput, WorkingMemory};
 use sottovoce_protocol::Trained;
 use sottovoce_testing::allocation::CountingAllocator;
 use std::sync::Arc;
@@ -30,6 +30,12 @@ fn a_device_trains_and_scores_in_little_memory() {
     let mut private = vec![0.0; client.private_values()];
     client.init_private(&mut private, &mut Rng::new(2));
     assert!(4 * private.len() < 300_000);
+    // What reports say of buffers is what is allocated for them.
+    let mut size = None;
+    let allocated = ALLOCATOR.peak_bytes(|| size = client.working_memory(&client.scratch(ITEMS)));
+    let WorkingMemory { item_vectors, bytes } = size.unwrap();
+    assert_eq!(item_vectors, 100);
+    assert!((bytes..bytes + 1000).contains(&allocated), "{bytes} bytes of {allocated}");
     let (mut into, mut allocations) = (Trained::new(&shared.layout()), 0);
     let peak = ALLOCATOR.peak_bytes(|| {
         let mut scratch = client.scratch(ITEMS);

@@ -22,6 +22,11 @@ impl<R: Real> Arena<R> {
         Ok(Self { reals: zeroed(reals)?, indices: zeroed(indices)? })
     }
 
+    /// Bytes of all values and indices.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.reals) + size_of_val(&*self.indices)
+    }
+
     /// All of it, for the next step.
     pub fn space(&mut self) -> Space<'_, R> {
         Space { reals: &mut self.reals, indices: &mut self.indices }

@@ -5,6 +5,7 @@ mod classifier;
 mod convergence;
 mod disclosure;
 mod feature_retention;
+mod footprint;
 mod plots;
 mod privacy;
 mod significance;
@@ -89,6 +90,7 @@ fn recommenders(experiment: &Experiment, results: &Results) -> Report {
         convergence::section(experiment, &shown),
         plots::learning(experiment, &shown),
         plots::clusters(&shown),
+        footprint::section(&shown),
         failures(results),
     ];
     let settings = Section::new("Settings").table(tables::settings(results));

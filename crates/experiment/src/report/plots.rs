@@ -246,17 +246,31 @@ pub(super) fn clusters(results: &Results) -> Option<Section> {
     for data in &results.data {
         let series = data.rows.iter().filter_map(|row| {
             let found = &row.finals.first()?.run.clusterings;
-            let points = found.iter().map(|&(round, count)| (round as f64, count as f64));
-            (!found.is_empty()).then(|| Series::new(&row.label, std::iter::once((0.0, 1.0)).chain(points)))
+            let rounds = row.figures.get("rounds").map_or(0.0, |spread| spread.mean);
+            (!found.is_empty()).then(|| Series::new(&row.label, steps(found, rounds)))
         });
         let series: Vec<Series> = series.collect();
         if !series.is_empty() {
             let title = format!("Clusters over the rounds on {}", data.label);
             let (rounds, count) = (Axis::new("round").from_zero(), Axis::new("clusters").from_zero());
-            section = section.plot(Plot::lines(title, rounds, count, series).caption("First seed."));
+            section = section.plot(
+                Plot::lines(title, rounds, count, series)
+                    .caption("First seed. Steps are the rounds that took up a clustering."),
+            );
         }
     }
     unless_empty(section)
+}
+
+/// Counts that stay until the next one, from a single cluster on, to the last round.
+fn steps(found: &[(u64, usize)], rounds: f64) -> Vec<(f64, f64)> {
+    let (mut points, mut before) = (vec![(0.0, 1.0)], 1.0);
+    for &(round, count) in found {
+        points.extend([(round as f64, before), (round as f64, count as f64)]);
+        before = count as f64;
+    }
+    points.push((rounds, before));
+    points
 }
 
 /// The best value so far in searches and grids, candidate by candidate.

@@ -51,6 +51,15 @@ pub struct TrainStats {
     pub loss: f64,
 }
 
+/// What a device holds in memory while it trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkingMemory {
+    /// Vectors of items of the history that are there at a time.
+    pub item_vectors: usize,
+    /// Bytes of all buffers.
+    pub bytes: usize,
+}
+
 /// What training gives: its statistics, or why the update could not be written.
 pub type TrainResult = Result<TrainStats, UpdateError>;
 
@@ -68,6 +77,12 @@ pub trait ClientModel: Send + Sync + 'static {
 
     /// Working memory for a catalog of this size.
     fn scratch(&self, items: usize) -> Self::Scratch;
+
+    /// How large working memory is, for models that are to fit small devices.
+    fn working_memory(&self, scratch: &Self::Scratch) -> Option<WorkingMemory> {
+        let _ = scratch;
+        None
+    }
 
     /// Number of values of a private model; 0 for models that have none.
     fn private_values(&self) -> usize {

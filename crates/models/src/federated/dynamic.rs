@@ -2,7 +2,7 @@
 
 use super::{
     AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FeatureUse, FederatedModel, Population, Schedule,
-    ServerModel, TrainInput, TrainResult,
+    ServerModel, TrainInput, TrainResult, WorkingMemory,
 };
 use crate::settings::{Config, Settings, TermsError};
 use crate::{ModelError, Reason, ReasonKind, features};
@@ -49,6 +49,10 @@ impl<C: ClientModel> ClientModel for Erased<C> {
 
     fn scratch(&self, items: usize) -> Scratch {
         Scratch(Box::new(self.0.scratch(items)))
+    }
+
+    fn working_memory(&self, scratch: &Scratch) -> Option<WorkingMemory> {
+        self.0.working_memory(scratch.0.downcast_ref()?)
     }
 
     fn private_values(&self) -> usize {

@@ -24,7 +24,7 @@ pub use aggregation::{
     AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, Mean, MeanAggregation, MeanOver,
     MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
 };
-pub use client::{ClientModel, TrainInput, TrainResult, TrainStats};
+pub use client::{ClientModel, TrainInput, TrainResult, TrainStats, WorkingMemory};
 pub use dp_sgd::DpSgd;
 pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch, erased};
 pub use exposure::{Exposure, RowMeaning};

@@ -30,7 +30,7 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
     let totals = device.ledger().totals();
     let seen = Seen::of(&rounds);
     let document = json!({
-        "seen_singly": seen.singly, "seen_in_sums": seen.in_sums, "server_could_guess": seen.could_guess(device),
+        "seen_singly": seen.singly, "seen_in_sums": seen.in_sums, "server_could_guess": seen.could_guess(device, &items),
         "updates": totals.updates, "rows": totals.rows, "bytes": totals.bytes,
         "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
         "items": items.iter().map(of_item).collect::<Vec<_>>(),
@@ -119,7 +119,7 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
     if rounds.iter().any(|told| told.layers.iter().any(|layer| layer == NOISE)) {
         text.push_str("\nWith noise added by devices, all rows left.\n");
     }
-    let _ = writeln!(text, "\nWhat a server could guess: {}", Seen::of(rounds).could_guess(device));
+    let _ = writeln!(text, "\nWhat a server could guess: {}", Seen::of(rounds).could_guess(device, items));
     text
 }
 
@@ -146,7 +146,7 @@ impl Seen {
     }
 
     /// In plain words: no figure of an audit holds for every federation.
-    fn could_guess(&self, device: &Device) -> String {
+    fn could_guess(&self, device: &Device, items: &[DisclosedItem]) -> String {
         let shown = device.fixed_disclosure().map(|rows| rows.len());
         let from = match shown {
             Some(0) => "By today's policy they depend on none of your items.".to_owned(),
@@ -167,12 +167,18 @@ impl Seen {
                 grouped(sums)
             ),
             (singly, _) => format!(
-                "it saw {} updates one by one, and nothing prevents it from guessing your history from them. Rows of items \
-                 that you have change otherwise than rows of those that you do not have, so analysing the updates can \
-                 give away nearly every item they are computed from. {from} `sottovoce device policy --pi X` and --hide \
-                 change what they are computed from; --require secure-aggregation declines rounds in which single updates are \
-                 seen.",
-                grouped(singly)
+                "it saw {} updates one by one, and nothing prevents it from guessing your history from them. {} {from} \
+                 `sottovoce device policy --pi X` and --hide change what they are computed from; --require \
+                 secure-aggregation declines rounds in which single updates are seen.",
+                grouped(singly),
+                match items {
+                    [] =>
+                        "None of their rows belongs to an item, but all of them depend on your history, and nothing \
+                           bounds what can be told from that.",
+                    _ =>
+                        "Rows of items that you have change otherwise than rows of those that you do not have, so \
+                          analysing the updates can give away nearly every item they are computed from.",
+                }
             ),
         }
     }

@@ -14,11 +14,10 @@
 
 use super::attributes::Attributes;
 use super::training::{MicroBatch, Worker};
-use super::{Layouts, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, latest};
+use super::{Layouts, Made, SequenceConfig, SequenceModel, SequenceTraining, Size, Table, Weights, latest};
 use crate::config;
-use crate::registry::{CentralModel, ModelInfo};
+use crate::registry::ModelInfo;
 use crate::sequential::{MAX_LAYERS, add, transformer::INIT};
-use crate::settings::Config;
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::losses::bce_with_logits;
 use sottovoce_neural::{
@@ -27,24 +26,9 @@ use sottovoce_neural::{
 };
 use std::sync::Arc;
 
-/// The registry's entry.
-pub(super) const MODEL: CentralModel = CentralModel {
-    info: ModelInfo::new("autoint", "AutoInt")
-        .summary("Self-attention among user, latest item, item and its attributes")
-        .paper("Song et al.: AutoInt: Automatic Feature Interaction Learning via Self-Attention. CIKM 2019"),
-    schema: || AutoIntConfig::default().schema(),
-    build: |settings| {
-        let config = AutoIntConfig::read(settings);
-        let training = config.training.clone();
-        let make =
-            move |size: &Size, layouts: &mut Layouts| Ok(Box::new(AutoInt::new(&config, size, layouts)?) as Box<_>);
-        Box::new(Sequential { needs_attributes: true, ..Sequential::new("autoint", &training, make) })
-    },
-};
-
 config! {
     /// Settings of AutoInt.
-    struct AutoIntConfig {
+    pub(super) struct AutoIntConfig {
         /// Length of vectors; a multiple of heads
         hidden: usize = 32, in 1..=1024 => [log];
         /// Layers of interaction
@@ -56,6 +40,21 @@ config! {
         include
         /// How it is trained.
         training: SequenceTraining = SequenceTraining { epochs: 30, ..SequenceTraining::default() };
+    }
+}
+
+impl SequenceConfig for AutoIntConfig {
+    const INFO: ModelInfo = ModelInfo::new("autoint", "AutoInt")
+        .summary("Self-attention among user, latest item, item and its attributes")
+        .paper("Song et al.: AutoInt: Automatic Feature Interaction Learning via Self-Attention. CIKM 2019");
+    const NEEDS_ATTRIBUTES: bool = true;
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        Ok(Box::new(AutoInt::new(self, size, layouts)?))
     }
 }
 

@@ -15,30 +15,15 @@ use super::next_item::look_up;
 use super::objective::{Into, Loss, Objective, Positions};
 use super::training::{MicroBatch, Scratch, Worker};
 use super::{
-    Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest,
+    Layouts, Made, SelfAttention, SequenceConfig, SequenceModel, SequenceTraining, Size, Table, Weights, add_scores,
+    latest,
 };
 use crate::config;
-use crate::registry::{CentralModel, ModelInfo};
+use crate::registry::ModelInfo;
 use crate::sequential::SequenceNetwork;
 use crate::sequential::transformer::INIT;
-use crate::settings::Config;
 use sottovoce_core::Rng;
 use sottovoce_neural::{Arena, Linear, Mask, NeuralError, Packed, gelu, gelu_backward};
-
-/// The registry's entry.
-pub(super) const MODEL: CentralModel = CentralModel {
-    info: ModelInfo::new("bert4rec", "BERT4Rec")
-        .summary("Masked items predicted from both sides by self-attention; the next item is a mask behind the history")
-        .paper("Sun, Liu, Wu, Pei, Lin, Ou, Jiang: BERT4Rec. CIKM 2019"),
-    schema: || Bert4RecConfig::default().schema(),
-    build: |settings| {
-        let config = Bert4RecConfig::read(settings);
-        let training = config.training.clone();
-        Box::new(Sequential::new("bert4rec", &training, move |size, layouts| {
-            Ok(Box::new(Bert4Rec::new(&config, size, layouts)?))
-        }))
-    },
-};
 
 config! {
     /// Settings of BERT4Rec.
@@ -54,6 +39,20 @@ config! {
         include
         /// How it is trained.
         pub(super) training: SequenceTraining = SequenceTraining { epochs: 200, ..SequenceTraining::default() };
+    }
+}
+
+impl SequenceConfig for Bert4RecConfig {
+    const INFO: ModelInfo = ModelInfo::new("bert4rec", "BERT4Rec")
+        .summary("Masked items predicted from both sides by self-attention; the next item is a mask behind the history")
+        .paper("Sun, Liu, Wu, Pei, Lin, Ou, Jiang: BERT4Rec. CIKM 2019");
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        Ok(Box::new(Bert4Rec::new(self, size, layouts)?))
     }
 }
 

@@ -14,36 +14,18 @@
 use super::objective::{Into, Objective, Positions};
 use super::training::{MicroBatch, Worker};
 use super::windows::Windows;
-use super::{Layouts, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest};
+use super::{Layouts, Made, SequenceConfig, SequenceModel, SequenceTraining, Size, Table, Weights, add_scores, latest};
 use crate::config;
-use crate::registry::{CentralModel, ModelInfo};
+use crate::registry::ModelInfo;
 use crate::sequential::transformer::INIT;
-use crate::settings::Config;
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{
     Activation, Arena, Conv2d, Conv2dShape, Dropout, Layout, Linear, NeuralError, Pool, PoolShape, Pooling, Space,
 };
 
-/// The registry's entry.
-pub(super) const MODEL: CentralModel = CentralModel {
-    info: ModelInfo::new("caser", "Caser")
-        .summary("Convolutions over the latest items as rows of an image, beside a vector of the user")
-        .paper(
-            "Tang, Wang: Personalized Top-N Sequential Recommendation via Convolutional Sequence Embedding. WSDM 2018",
-        ),
-    schema: || CaserConfig::default().schema(),
-    build: |settings| {
-        let config = CaserConfig::read(settings);
-        let training = config.training.clone();
-        let make =
-            move |size: &Size, layouts: &mut Layouts| Ok(Box::new(Caser::new(&config, size, layouts)?) as Box<_>);
-        Box::new(Sequential::new("caser", &training, make))
-    },
-};
-
 config! {
     /// Settings of Caser.
-    struct CaserConfig {
+    pub(super) struct CaserConfig {
         /// Length of users' and items' vectors
         hidden: usize = 64, in 1..=1024 => [log];
         /// Horizontal filters of each height
@@ -61,6 +43,22 @@ config! {
         include
         /// How it is trained.
         training: SequenceTraining = SequenceTraining::default();
+    }
+}
+
+impl SequenceConfig for CaserConfig {
+    const INFO: ModelInfo = ModelInfo::new("caser", "Caser")
+        .summary("Convolutions over the latest items as rows of an image, beside a vector of the user")
+        .paper(
+            "Tang, Wang: Personalized Top-N Sequential Recommendation via Convolutional Sequence Embedding. WSDM 2018",
+        );
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        Ok(Box::new(Caser::new(self, size, layouts)?))
     }
 }
 

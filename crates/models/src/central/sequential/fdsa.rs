@@ -11,37 +11,22 @@
 //! Both networks are SASRec's. An item without attributes has the zero vector as g.
 
 use super::attributes::Attributes;
-use super::next_item::look_up;
+use super::next_item::{fill_with_next, look_up};
 use super::objective::{Into, Objective, Positions};
 use super::training::{MicroBatch, Worker};
 use super::{
-    Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest,
+    Layouts, Made, SelfAttention, SequenceConfig, SequenceModel, SequenceTraining, Size, Table, Weights, add_scores,
 };
 use crate::config;
-use crate::registry::{CentralModel, ModelInfo};
+use crate::registry::ModelInfo;
 use crate::sequential::transformer::{INIT, Transformer};
-use crate::settings::Config;
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Arena, Linear, Mask, NeuralError, Packed, Role, Slot, Space, softmax, softmax_backward};
 use std::sync::Arc;
 
-/// The registry's entry.
-pub(super) const MODEL: CentralModel = CentralModel {
-    info: ModelInfo::new("fdsa", "FDSA")
-        .summary("Self-attention over the items of a history beside self-attention over their attributes")
-        .paper("Zhang et al.: Feature-level Deeper Self-Attention Network for Sequential Recommendation. IJCAI 2019"),
-    schema: || FdsaConfig::default().schema(),
-    build: |settings| {
-        let config = FdsaConfig::read(settings);
-        let training = config.training.clone();
-        let make = move |size: &Size, layouts: &mut Layouts| Ok(Box::new(Fdsa::new(&config, size, layouts)?) as Box<_>);
-        Box::new(Sequential { needs_attributes: true, ..Sequential::new("fdsa", &training, make) })
-    },
-};
-
 config! {
     /// Settings of FDSA.
-    struct FdsaConfig {
+    pub(super) struct FdsaConfig {
         include
         /// The networks.
         attention: SelfAttention = SelfAttention::default();
@@ -51,6 +36,21 @@ config! {
         include
         /// How it is trained.
         training: SequenceTraining = SequenceTraining::default();
+    }
+}
+
+impl SequenceConfig for FdsaConfig {
+    const INFO: ModelInfo = ModelInfo::new("fdsa", "FDSA")
+        .summary("Self-attention over the items of a history beside self-attention over their attributes")
+        .paper("Zhang et al.: Feature-level Deeper Self-Attention Network for Sequential Recommendation. IJCAI 2019");
+    const NEEDS_ATTRIBUTES: bool = true;
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        Ok(Box::new(Fdsa::new(self, size, layouts)?))
     }
 }
 
@@ -184,16 +184,7 @@ impl SequenceModel for Fdsa {
         rng: &mut Rng,
     ) -> Result<f64, NeuralError> {
         let Worker { gradients, tables, arena, scratch } = worker;
-        scratch.clear();
-        for &user in batch.users {
-            let items = latest(batch.histories.of(user as usize), self.max_length + 1);
-            let Some((_, targets)) = items.split_first() else { continue };
-            scratch.items.extend_from_slice(&items[..targets.len()]);
-            scratch.targets.extend_from_slice(targets);
-            scratch.starts.push(scratch.items.len());
-            self.objective.draw(batch, user, targets.len(), &mut scratch.negatives, rng);
-        }
-        self.objective.draw_shared(batch, &mut scratch.negatives);
+        fill_with_next(batch, self.max_length, &self.objective, scratch, rng);
         let (mut space, width, p) = (arena.space(), self.width, &weights.network);
         let sequences = Packed::new(&scratch.starts)?;
         let x = space.zeros(scratch.items.len() * width)?;

@@ -15,32 +15,16 @@ use super::next_item::look_up;
 use super::objective::{Into, Loss, Objective, Positions};
 use super::training::{MicroBatch, Worker};
 use super::windows::Windows;
-use super::{Layouts, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest};
+use super::{Layouts, Made, SequenceConfig, SequenceModel, SequenceTraining, Size, Table, Weights, add_scores, latest};
 use crate::config;
-use crate::registry::{CentralModel, ModelInfo};
+use crate::registry::ModelInfo;
 use crate::sequential::transformer::INIT;
-use crate::settings::Config;
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::{Activation, Arena, Init, Linear, NeuralError, Role, Slot, Space};
 
-/// The registry's entry.
-pub(super) const MODEL: CentralModel = CentralModel {
-    info: ModelInfo::new("hgn", "HGN")
-        .summary("Gates over the latest items: which features matter to a user, and which items")
-        .paper("Ma, Kang, Liu: Hierarchical Gating Networks for Sequential Recommendation. KDD 2019"),
-    schema: || HgnConfig::default().schema(),
-    build: |settings| {
-        let config = HgnConfig::read(settings);
-        let training = config.training.clone();
-        Box::new(Sequential::new("hgn", &training, move |size, layouts| {
-            Ok(Box::new(Hgn::new(&config, size, layouts)?))
-        }))
-    },
-};
-
 config! {
     /// Settings of HGN.
-    struct HgnConfig {
+    pub(super) struct HgnConfig {
         /// Length of users' and items' vectors
         hidden: usize = 64, in 1..=1024 => [log];
         include
@@ -52,6 +36,20 @@ config! {
         include
         /// How it is trained.
         training: SequenceTraining = SequenceTraining::default();
+    }
+}
+
+impl SequenceConfig for HgnConfig {
+    const INFO: ModelInfo = ModelInfo::new("hgn", "HGN")
+        .summary("Gates over the latest items: which features matter to a user, and which items")
+        .paper("Ma, Kang, Liu: Hierarchical Gating Networks for Sequential Recommendation. KDD 2019");
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        Ok(Box::new(Hgn::new(self, size, layouts)?))
     }
 }
 

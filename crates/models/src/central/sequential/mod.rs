@@ -24,8 +24,9 @@ mod training;
 mod windows;
 
 use super::epochs::{EpochStats, run_epochs};
-use crate::registry::CentralModel;
+use crate::registry::{CentralModel, ModelInfo};
 use crate::sequential::transformer::TransformerShape;
+use crate::settings::{Config, Settings};
 use crate::{Fit, ModelError, ReasonKind, Recommender, Summary, Tensor, config, stored};
 use attributes::Attributes;
 use sottovoce_core::{Catalog, Histories, History, Rng};
@@ -35,15 +36,15 @@ use std::sync::Arc;
 use training::{MicroBatch, Phase, Training, Worker};
 
 /// The sequential models, in the order in which they are shown.
-pub(super) const GRU4REC: CentralModel = next_item::GRU4REC;
-pub(super) const SASREC: CentralModel = next_item::SASREC;
+pub(super) const GRU4REC: CentralModel = entry::<next_item::Gru4RecConfig>();
+pub(super) const SASREC: CentralModel = entry::<next_item::SasRecConfig>();
 pub(super) const GSASREC: CentralModel = next_item::GSASREC;
-pub(super) const BERT4REC: CentralModel = bert4rec::MODEL;
-pub(super) const CASER: CentralModel = caser::MODEL;
-pub(super) const HGN: CentralModel = hgn::MODEL;
-pub(super) const FDSA: CentralModel = fdsa::MODEL;
-pub(super) const S3REC: CentralModel = s3rec::MODEL;
-pub(super) const AUTOINT: CentralModel = autoint::MODEL;
+pub(super) const BERT4REC: CentralModel = entry::<bert4rec::Bert4RecConfig>();
+pub(super) const CASER: CentralModel = entry::<caser::CaserConfig>();
+pub(super) const HGN: CentralModel = entry::<hgn::HgnConfig>();
+pub(super) const FDSA: CentralModel = entry::<fdsa::FdsaConfig>();
+pub(super) const S3REC: CentralModel = entry::<s3rec::S3RecConfig>();
+pub(super) const AUTOINT: CentralModel = entry::<autoint::AutoIntConfig>();
 pub(super) const ITEM_TRANSITIONS: CentralModel = item_transitions::MODEL;
 
 config! {
@@ -169,8 +170,37 @@ trait SequenceModel: Send + Sync {
     ) -> Result<(), NeuralError>;
 }
 
+/// A network that was made, or why it cannot be.
+type Made = Result<Box<dyn SequenceModel>, NeuralError>;
+
 /// Makes a network.
-type Make = Box<dyn Fn(&Size, &mut Layouts) -> Result<Box<dyn SequenceModel>, NeuralError> + Send + Sync>;
+type Make = Box<dyn Fn(&Size, &mut Layouts) -> Made + Send + Sync>;
+
+/// Settings of a model, and how they make one.
+trait SequenceConfig: Config + Default + Send + Sync + 'static {
+    /// The model, as the registry has it.
+    const INFO: ModelInfo;
+
+    /// Whether it goes by what is known of the items.
+    const NEEDS_ATTRIBUTES: bool = false;
+
+    /// How it is trained.
+    fn training(&self) -> &SequenceTraining;
+
+    /// Epochs of pre-training.
+    fn pretraining(&self) -> usize {
+        0
+    }
+
+    /// Makes the network.
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made;
+}
+
+/// The registry's entry of the model with these settings.
+const fn entry<C: SequenceConfig>() -> CentralModel {
+    let build = |settings: &Settings| Box::new(Sequential::new(C::INFO.name, C::read(settings))) as Box<_>;
+    CentralModel { info: C::INFO, schema: || C::default().schema(), build }
+}
 
 /// The recommender around a network.
 struct Sequential {
@@ -192,17 +222,13 @@ struct Fitted {
 }
 
 impl Sequential {
-    fn new(
-        name: &'static str,
-        training: &SequenceTraining,
-        make: impl Fn(&Size, &mut Layouts) -> Result<Box<dyn SequenceModel>, NeuralError> + Send + Sync + 'static,
-    ) -> Self {
+    fn new<C: SequenceConfig>(name: &'static str, config: C) -> Self {
         Self {
             name,
-            training: training.clone(),
-            make: Box::new(make),
-            needs_attributes: false,
-            pretraining: 0,
+            training: config.training().clone(),
+            needs_attributes: C::NEEDS_ATTRIBUTES,
+            pretraining: config.pretraining(),
+            make: Box::new(move |size, layouts| config.network(size, layouts)),
             attributes: None,
             users: Histories::default(),
             fitted: None,

@@ -15,9 +15,10 @@
 //! positions of a batch share them.
 
 use super::objective::{Into, Loss, Objective, Positions};
-use super::training::{MicroBatch, Worker};
+use super::training::{MicroBatch, Scratch, Worker};
 use super::{
-    Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights, add_scores, latest,
+    Layouts, Made, SelfAttention, SequenceConfig, SequenceModel, SequenceTraining, Sequential, Size, Table, Weights,
+    add_scores, latest,
 };
 use crate::config;
 use crate::registry::{CentralModel, ModelInfo};
@@ -28,45 +29,18 @@ use crate::settings::Config;
 use sottovoce_core::Rng;
 use sottovoce_neural::{Arena, Layout, Mask, NeuralError, Packed};
 
-/// The registry's entry of GRU4Rec.
-pub(super) const GRU4REC: CentralModel = CentralModel {
-    info: ModelInfo::new("gru4rec", "GRU4Rec")
-        .summary("Next item by a recurrent network over the items of a history in time order")
-        .paper("Hidasi et al.: Session-based Recommendations with Recurrent Neural Networks. ICLR 2016"),
-    schema: || Gru4RecConfig::default().schema(),
-    build: |settings| {
-        let config = Gru4RecConfig::read(settings);
-        let (objective, training) = (config.objective.clone(), config.training.clone());
-        Box::new(Sequential::new("gru4rec", &training, move |size, layouts| {
-            let Gru4RecConfig { hidden, units, layers, dropout, .. } = config;
-            let shape = Gru4RecShape { width: hidden, units, layers, dropout };
-            let network = |layout: &mut Layout| SequenceNetwork::gru4rec(layout, "network", &shape);
-            NextItem::boxed(size, layouts, &objective, network)
-        }))
-    },
-};
-
-/// The registry's entry of SASRec.
-pub(super) const SASREC: CentralModel = CentralModel {
-    info: ModelInfo::new("sasrec", "SASRec")
-        .summary("Next item by self-attention over the items of a history in time order")
-        .paper("Kang, McAuley: Self-Attentive Sequential Recommendation. ICDM 2018"),
-    schema: || SasRecConfig::default().schema(),
-    build: |settings| Box::new(sas_rec("sasrec", SasRecConfig::read(settings))),
-};
-
 /// The registry's entry of gSASRec.
 pub(super) const GSASREC: CentralModel = CentralModel {
     info: ModelInfo::new("gsasrec", "gSASRec")
         .summary("SASRec with many negatives: cross-entropy over them, or generalised binary cross-entropy")
         .paper("Petrov, Macdonald: gSASRec: Reducing Overconfidence in Sequential Recommendation. RecSys 2023"),
     schema: || g_sas_rec_defaults().schema(),
-    build: |settings| Box::new(sas_rec("gsasrec", SasRecConfig::read(settings))),
+    build: |settings| Box::new(Sequential::new("gsasrec", SasRecConfig::read(settings))),
 };
 
 config! {
     /// Settings of GRU4Rec.
-    struct Gru4RecConfig {
+    pub(super) struct Gru4RecConfig {
         /// Length of items' vectors
         hidden: usize = 64, in 1..=1024 => [log];
         /// Units of each recurrent layer
@@ -84,9 +58,26 @@ config! {
     }
 }
 
+impl SequenceConfig for Gru4RecConfig {
+    const INFO: ModelInfo = ModelInfo::new("gru4rec", "GRU4Rec")
+        .summary("Next item by a recurrent network over the items of a history in time order")
+        .paper("Hidasi et al.: Session-based Recommendations with Recurrent Neural Networks. ICLR 2016");
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        let Self { hidden, units, layers, dropout, .. } = *self;
+        let shape = Gru4RecShape { width: hidden, units, layers, dropout };
+        let network = |layout: &mut Layout| SequenceNetwork::gru4rec(layout, "network", &shape);
+        Ok(Box::new(NextItem::new(size, layouts, &self.objective, 0, network)?))
+    }
+}
+
 config! {
     /// Settings of SASRec and gSASRec.
-    struct SasRecConfig {
+    pub(super) struct SasRecConfig {
         include
         /// The network.
         attention: SelfAttention = SelfAttention::default();
@@ -99,19 +90,26 @@ config! {
     }
 }
 
+impl SequenceConfig for SasRecConfig {
+    const INFO: ModelInfo = ModelInfo::new("sasrec", "SASRec")
+        .summary("Next item by self-attention over the items of a history in time order")
+        .paper("Kang, McAuley: Self-Attentive Sequential Recommendation. ICDM 2018");
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        let shape = self.attention.shape(size, Mask::Causal);
+        let network = |layout: &mut Layout| SequenceNetwork::transformer(layout, "network", &shape);
+        Ok(Box::new(NextItem::new(size, layouts, &self.objective, 0, network)?))
+    }
+}
+
 fn g_sas_rec_defaults() -> SasRecConfig {
     // Cross-entropy: with negatives that a batch shares, gbce stayed at the level of popularity on Beauty.
     let objective = Objective { loss: Loss::CrossEntropy, negatives: 1000, ..Objective::default() };
     SasRecConfig { objective, ..SasRecConfig::default() }
-}
-
-fn sas_rec(name: &'static str, config: SasRecConfig) -> Sequential {
-    let training = config.training.clone();
-    Sequential::new(name, &training, move |size, layouts| {
-        let shape = config.attention.shape(size, Mask::Causal);
-        let network = |layout: &mut Layout| SequenceNetwork::transformer(layout, "network", &shape);
-        NextItem::boxed(size, layouts, &config.objective, network)
-    })
 }
 
 /// A network with the items' vectors, and its loss.
@@ -134,15 +132,6 @@ impl NextItem {
         let network = network(&mut layouts.network)?;
         layouts.tables.push(Table { name: "items", rows: size.items + more_rows, width: network.width(), init: INIT });
         Ok(Self { network, objective: objective.clone(), items: size.items, max_length: size.max_length })
-    }
-
-    fn boxed(
-        size: &Size,
-        layouts: &mut Layouts,
-        objective: &Objective,
-        network: impl Fn(&mut Layout) -> Result<SequenceNetwork, NeuralError>,
-    ) -> Result<Box<dyn SequenceModel>, NeuralError> {
-        Ok(Box::new(Self::new(size, layouts, objective, 0, network)?))
     }
 
     /// Adds the gradients of the positions that the scratch memory describes.
@@ -191,17 +180,7 @@ impl SequenceModel for NextItem {
         worker: &mut Worker,
         rng: &mut Rng,
     ) -> Result<f64, NeuralError> {
-        let scratch = &mut worker.scratch;
-        scratch.clear();
-        for &user in batch.users {
-            let items = latest(batch.histories.of(user as usize), self.max_length + 1);
-            let Some((_, targets)) = items.split_first() else { continue };
-            scratch.items.extend_from_slice(&items[..targets.len()]);
-            scratch.targets.extend_from_slice(targets);
-            scratch.starts.push(scratch.items.len());
-            self.objective.draw(batch, user, targets.len(), &mut scratch.negatives, rng);
-        }
-        self.objective.draw_shared(batch, &mut scratch.negatives);
+        fill_with_next(batch, self.max_length, &self.objective, &mut worker.scratch, rng);
         self.add_gradients(weights, batch.scale, worker, Some(rng))
     }
 
@@ -215,6 +194,26 @@ impl SequenceModel for NextItem {
         let tape = self.network.forward(&weights.network, x, Packed::new(&starts)?, None, &mut space)?;
         add_scores(&tape.output()[(steps - 1) * width..], &weights.tables[0], into)
     }
+}
+
+/// Describes a micro-batch: the latest items of each user but the last, and behind each the item that came next.
+pub(super) fn fill_with_next(
+    batch: &MicroBatch<'_>,
+    max_length: usize,
+    objective: &Objective,
+    scratch: &mut Scratch,
+    rng: &mut Rng,
+) {
+    scratch.clear();
+    for &user in batch.users {
+        let items = latest(batch.histories.of(user as usize), max_length + 1);
+        let Some((_, targets)) = items.split_first() else { continue };
+        scratch.items.extend_from_slice(&items[..targets.len()]);
+        scratch.targets.extend_from_slice(targets);
+        scratch.starts.push(scratch.items.len());
+        objective.draw(batch, user, targets.len(), &mut scratch.negatives, rng);
+    }
+    objective.draw_shared(batch, &mut scratch.negatives);
 }
 
 /// Copies the vectors of items.

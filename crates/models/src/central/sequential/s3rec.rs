@@ -20,36 +20,20 @@ use super::attributes::Attributes;
 use super::next_item::{NextItem, look_up};
 use super::objective::{Objective, softplus};
 use super::training::{MicroBatch, Phase, Scratch, Worker};
-use super::{Layouts, SelfAttention, SequenceModel, SequenceTraining, Sequential, Size, Weights, latest};
+use super::{Layouts, Made, SelfAttention, SequenceConfig, SequenceModel, SequenceTraining, Size, Weights, latest};
 use crate::config;
-use crate::registry::{CentralModel, ModelInfo};
+use crate::registry::ModelInfo;
 use crate::sequential::SequenceNetwork;
 use crate::sequential::transformer::{INIT, Transformer};
-use crate::settings::Config;
 use sottovoce_core::{Rng, math};
 use sottovoce_neural::losses::bce_with_logits_sparse;
 use sottovoce_neural::products::{Matrix, MatrixMut, add_product, add_product_by_transposed, add_transposed_product};
 use sottovoce_neural::{Arithmetic, Layout, Linear, Mask, NeuralError, Packed, Role, Slot, Space, SparseRows};
 use std::sync::Arc;
 
-/// The registry's entry.
-pub(super) const MODEL: CentralModel = CentralModel {
-    info: ModelInfo::new("s3rec", "S3-Rec")
-        .summary("SASRec, pre-trained to relate items, their attributes, and parts of sequences")
-        .paper("Zhou et al.: S3-Rec: Self-Supervised Learning for Sequential Recommendation. CIKM 2020"),
-    schema: || S3RecConfig::default().schema(),
-    build: |settings| {
-        let config = S3RecConfig::read(settings);
-        let (training, pretraining) = (config.training.clone(), config.pretraining_epochs);
-        let make =
-            move |size: &Size, layouts: &mut Layouts| Ok(Box::new(S3Rec::new(&config, size, layouts)?) as Box<_>);
-        Box::new(Sequential { needs_attributes: true, pretraining, ..Sequential::new("s3rec", &training, make) })
-    },
-};
-
 config! {
     /// Settings of S3-Rec.
-    struct S3RecConfig {
+    pub(super) struct S3RecConfig {
         /// Passes of pre-training over all users, before those of training
         pretraining_epochs: usize = 100, in 0..=10_000;
         /// Probability with which pre-training masks an item
@@ -63,6 +47,25 @@ config! {
         include
         /// How it is trained.
         training: SequenceTraining = SequenceTraining { epochs: 200, ..SequenceTraining::default() };
+    }
+}
+
+impl SequenceConfig for S3RecConfig {
+    const INFO: ModelInfo = ModelInfo::new("s3rec", "S3-Rec")
+        .summary("SASRec, pre-trained to relate items, their attributes, and parts of sequences")
+        .paper("Zhou et al.: S3-Rec: Self-Supervised Learning for Sequential Recommendation. CIKM 2020");
+    const NEEDS_ATTRIBUTES: bool = true;
+
+    fn training(&self) -> &SequenceTraining {
+        &self.training
+    }
+
+    fn pretraining(&self) -> usize {
+        self.pretraining_epochs
+    }
+
+    fn network(&self, size: &Size, layouts: &mut Layouts) -> Made {
+        Ok(Box::new(S3Rec::new(self, size, layouts)?))
     }
 }
 

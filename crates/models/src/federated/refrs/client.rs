@@ -3,6 +3,7 @@
 use super::RefrsConfig;
 use super::session::{Networks, Workspace};
 use crate::federated::clustering::{Assignment, Clusters, PreparedClusters};
+use crate::federated::WorkingMemory;
 use crate::{ClientModel, DpSgd, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng};
 use sottovoce_neural::NeuralError;
@@ -85,6 +86,10 @@ impl ClientModel for Client {
     fn scratch(&self, items: usize) -> Scratch {
         let work = self.networks.as_ref().and_then(|networks| networks.workspace().ok());
         Scratch { work, items: items as u32 }
+    }
+
+    fn working_memory(&self, scratch: &Scratch) -> Option<WorkingMemory> {
+        Some(scratch.work.as_ref()?.size(self.config.network.dim))
     }
 
     fn private_values(&self) -> usize {

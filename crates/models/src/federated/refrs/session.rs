@@ -5,6 +5,7 @@ use super::candidates::CHUNK;
 use super::item_vectors::ItemVectors;
 use super::network::Network;
 use super::recommender::RecommenderNetwork;
+use crate::federated::WorkingMemory;
 use sottovoce_core::{Facts, Rng, math};
 use sottovoce_neural::{Arena, NeuralError, Sgd};
 use std::sync::Arc;
@@ -39,6 +40,18 @@ pub(super) struct Workspace {
     candidates: Vec<f32>,
     /// Vectors of some candidates.
     drawn: Vec<f32>,
+}
+
+impl Workspace {
+    /// How large it is, with items' vectors of this length.
+    pub(super) fn size(&self, dim: usize) -> WorkingMemory {
+        let Self { arena, gradients: [embedding, recommender], parameters, vectors, windows, .. } = self;
+        let Self { order, embeddings, contexts, candidates, drawn, .. } = self;
+        let buffers = [embedding, recommender, parameters, vectors, windows, embeddings, contexts, candidates, drawn];
+        let values: usize = buffers.iter().map(|buffer| buffer.capacity()).sum();
+        let bytes = size_of::<f32>() * values + size_of::<u32>() * order.capacity() + arena.bytes();
+        WorkingMemory { item_vectors: vectors.len() / dim, bytes }
+    }
 }
 
 /// The part of the private model that is the embedding model's, and the recommender's.
