@@ -35,6 +35,8 @@ pub struct Simulation {
     state: State,
     recorder: Option<Arc<dyn Recorder>>,
     delivery: Delivery,
+    /// Of the last training.
+    footprint: Option<DeviceFootprint>,
 }
 
 /// Where the model is.
@@ -53,8 +55,6 @@ struct TrainedModel {
     /// All private models.
     private: Vec<f32>,
     histories: HistorySource,
-    /// Of the training, if this program did it.
-    footprint: Option<DeviceFootprint>,
 }
 
 impl Simulation {
@@ -63,7 +63,8 @@ impl Simulation {
         let model = entry.configure(settings);
         let (client, config) = (model.client(None), FederationConfig::read(settings));
         let state = State::Trained(TrainedModel::default());
-        Self { info: entry.info, model, config, client, state, recorder: None, delivery: Delivery::default() }
+        let (recorder, delivery, footprint) = Default::default();
+        Self { info: entry.info, model, config, client, state, recorder, delivery, footprint }
     }
 
     /// The same with a recorder that is shown what the server sees.
@@ -198,9 +199,9 @@ impl Simulation {
         self.state = match std::mem::replace(&mut self.state, nothing) {
             State::Training(federation) => {
                 let (devices, shared) = federation.into_parts();
-                let footprint = Some(devices.footprint());
+                self.footprint = Some(devices.footprint());
                 let (histories, private) = devices.into_parts();
-                State::Trained(TrainedModel { shared, private, histories, footprint })
+                State::Trained(TrainedModel { shared, private, histories })
             }
             trained => trained,
         };
@@ -404,10 +405,7 @@ impl Recommender for Simulation {
     }
 
     fn footprint(&self) -> Option<DeviceFootprint> {
-        match &self.state {
-            State::Training(federation) => Some(federation.devices().footprint()),
-            State::Trained(model) => model.footprint,
-        }
+        self.footprint
     }
 
     fn is_calibrated(&self) -> bool {
@@ -443,8 +441,7 @@ impl Recommender for Simulation {
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;
         let mut shared = layout.as_ref().map_or_else(Parameters::default, Parameters::zeros);
         self.model.server().tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut shared))?;
-        let (histories, footprint) = (self.histories(train), self.footprint());
-        self.state = State::Trained(TrainedModel { shared, private, histories, footprint });
+        self.state = State::Trained(TrainedModel { shared, private, histories: self.histories(train) });
         Ok(())
     }
 }

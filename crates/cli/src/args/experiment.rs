@@ -65,8 +65,8 @@ cpu_s_per_epoch and wall_s_per_epoch; as CMD gensim-word2vec FILE --window N --e
 the whole sentence) with words_per_cpu_s; and as CMD torch-step --batch N --threads 1 with cpu_us_per_step. Ratios are then \
 printed next to our figures.")]
 pub(crate) struct Bench {
-    /// Benchmarks to run: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, word2vec, lookalike,
-    /// secagg, he, noise, evaluate, memory [default: all]
+    /// Benchmarks to run: load, bpr, ials, fpl, fleet, dense-fleet, kgflex, neural-step, multivae, refrs, word2vec,
+    /// lookalike, secagg, he, noise, evaluate, memory [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// Data set to measure on

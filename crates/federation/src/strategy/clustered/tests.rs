@@ -78,15 +78,15 @@ fn finds_the_kinds_of_devices_and_averages_each() {
 
 #[test]
 fn devices_that_stay_away_count_until_they_are_stale() {
-    let spec = spec(5);
+    let spec = spec(12);
     let (mut shared, mut strategy) = (start(&spec), Clustered::new(spec));
     let all = round(&spec, &shared, 0..DEVICES);
     strategy.apply(&mut shared, &all);
     let counted = |strategy: &Clustered| strategy.figures.sizes.iter().sum::<usize>();
-    for later in 0..8 {
+    for later in 0..20 {
         let sent = round(&spec, &shared, 0..DEVICES - 1);
         strategy.apply(&mut shared, &sent);
-        assert_eq!(counted(&strategy), (DEVICES - u32::from(later >= 5)) as usize, "{later}");
+        assert_eq!(counted(&strategy), (DEVICES - u32::from(later >= 12)) as usize, "{later}");
     }
     assert_eq!(strategy.figures.stale, 1);
     let back = round(&spec, &shared, DEVICES - 1..DEVICES);
