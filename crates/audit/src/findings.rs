@@ -32,6 +32,10 @@ pub struct Finding {
     pub guess_precision: f64,
     /// Recall of the baseline.
     pub guess_recall: f64,
+    /// AUC of ranking items by popularity and nothing else, for the same users.
+    pub popularity_auc: f64,
+    /// Precision of that.
+    pub popularity_precision: f64,
     /// AUC with its 95 % confidence interval.
     pub auc_range: Estimate,
     /// AUC less that of the baseline, by user, with its 95 % confidence interval.
@@ -115,7 +119,13 @@ pub(crate) fn evaluate_attacks(
     let popularity = |_, _: &[Vec<f32>]| subjects.popularity.clone();
     let single = |(attack, of): (usize, &Attack)| {
         let scorer = |_, scores: &[Vec<f32>]| scores[attack].clone();
-        let test = Test { counts: &|_| true, truth: &is_in_history, attack: &scorer, baseline: &popularity };
+        let test = Test {
+            counts: &|_| true,
+            truth: &is_in_history,
+            attack: &scorer,
+            baseline: &popularity,
+            popularity: &popularity,
+        };
         test.run(subjects, &scores, of.name(), of.what())
     };
     let mut attacks: Vec<Finding> = on.iter().enumerate().map(single).collect();
@@ -130,6 +140,7 @@ pub(crate) fn evaluate_attacks(
         truth: &is_in_history,
         attack: &|_, scores| combined.scores(scores),
         baseline: &|_, _| baseline.clone(),
+        popularity: &popularity,
     };
     let what = "weights all of these and popularity, fitted on a fifth of the users";
     attacks.push(histories.run(subjects, &scores, COMBINED, what));
@@ -138,7 +149,8 @@ pub(crate) fn evaluate_attacks(
         let history = |index: usize| subjects.history(index).len();
         let truth = |index| (0..subjects.known_items(index).len()).map(|at| at < history(index)).collect();
         let baseline = |index, _: &[Vec<f32>]| select(&subjects.popularity, &subjects.known_items(index));
-        Test { counts: &others, truth: &truth, attack, baseline: &baseline }.run(subjects, &scores, name, what)
+        let test = Test { counts: &others, truth: &truth, attack, baseline: &baseline, popularity: &baseline };
+        test.run(subjects, &scores, name, what)
     };
     let by_uploads = |index, scores: &[Vec<f32>]| select(&combined.scores(scores), &subjects.known_items(index));
     let by_model = |index, _: &[Vec<f32>]| membership_by_model(vectors, &subjects.known_items(index));
@@ -184,6 +196,8 @@ struct Test<'a> {
     truth: &'a (dyn Fn(usize) -> Vec<bool> + Sync),
     attack: CandidateScorer<'a>,
     baseline: CandidateScorer<'a>,
+    /// What the baseline is beside, where it is more than this.
+    popularity: CandidateScorer<'a>,
 }
 
 impl Test<'_> {
@@ -196,6 +210,7 @@ impl Test<'_> {
                 found: evaluate(&(self.attack)(index, own), &truth)?,
                 control: evaluate(&(self.attack)(index, next(scores, index)?), &truth)?.auc,
                 baseline: evaluate(&(self.baseline)(index, own), &truth)?,
+                popularity: evaluate(&(self.popularity)(index, own), &truth)?,
             })
         };
         let results: Vec<_> = scores.par_iter().enumerate().filter_map(result).collect();
@@ -213,6 +228,7 @@ struct UserResult {
     device: u32,
     found: Reconstruction,
     baseline: Reconstruction,
+    popularity: Reconstruction,
     control: f64,
 }
 
@@ -230,6 +246,8 @@ fn summarise((name, what): (&'static str, &'static str), results: &[UserResult],
         guess_auc: mean(|user| user.baseline.auc),
         guess_precision: mean(|user| user.baseline.precision),
         guess_recall: mean(|user| user.baseline.recall),
+        popularity_auc: mean(|user| user.popularity.auc),
+        popularity_precision: mean(|user| user.popularity.precision),
         auc_range,
         gain: estimate(|user| user.found.auc - user.baseline.auc),
         control_auc: mean(|user| user.control),

@@ -18,7 +18,8 @@ pub struct Named<'a> {
     pub epsilon: Option<f64>,
 }
 
-const BASELINE: &str = "Of ranking items by popularity.";
+const BASELINE: &str =
+    "Of ranking items by popularity; beside all attacks combined, of popularity with what all uploads have in common.";
 
 /// One row per attack, beside the popularity baseline.
 pub fn attacks_table(findings: &Findings) -> Table {

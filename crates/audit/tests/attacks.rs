@@ -78,6 +78,9 @@ fn disclosing(mode: &str, pi: f64, negatives: &str, epochs: i64) -> Findings {
 fn single_uploads_of_one_triple_reveal_histories() {
     let findings = one_triple(1.0, "papers", 8);
     let all = findings.combined().unwrap();
+    // Popularity is the same for all attacks; what all uploads have in common is more.
+    let alone = findings.attacks.iter().map(|found| found.guess_auc).next().unwrap();
+    assert!((all.popularity_auc - alone).abs() < 0.03 && all.guess_auc > all.popularity_auc, "{all:?}");
     assert!(all.auc > 0.95 && all.auc > all.guess_auc + 0.1, "{all:?}");
     assert!(all.precision > 0.8 && all.personal.low > 0.2, "{all:?}");
     assert!(findings.of("signs").unwrap().auc > 0.95);

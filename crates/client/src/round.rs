@@ -152,7 +152,7 @@ impl<'a> Round<'a> {
         let mut disclosed = std::mem::take(&mut buffers.disclosed_items);
         disclosed.clear();
         if withholds {
-            disclosed.extend(policy.disclosed_items(&device.history, fixed));
+            policy.disclosed_items_into(&device.history, fixed, &mut disclosed);
         }
         let items = if withholds { &disclosed[..] } else { device.history.items };
         let trained = self.train_disclosed(device, items, (&mut rng, fixed), randomness, buffers);

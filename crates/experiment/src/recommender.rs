@@ -381,9 +381,9 @@ fn attack_figures(witness: &CuriousServer) -> Vec<(String, f64)> {
     let Some(all) = findings.combined() else { return Vec::new() };
     let figures = [
         ("leak_auc", all.auc),
-        ("leak_guess_auc", all.guess_auc),
+        ("leak_guess_auc", all.popularity_auc),
         ("leak_precision", all.precision),
-        ("leak_guess_precision", all.guess_precision),
+        ("leak_guess_precision", all.popularity_precision),
         ("leak_exposed", all.exposed),
     ];
     figures.map(|(name, value)| (name.to_owned(), value)).into()

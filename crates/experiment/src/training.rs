@@ -8,10 +8,17 @@ use sottovoce_core::{Catalog, Histories, History, Names};
 use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Recorder, registry};
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::Settings;
+use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// A note where a cohort is larger than the population: histories have these lengths.
+pub fn cohort_note(cohort: Option<&Value>, lengths: impl Iterator<Item = usize>) -> Option<String> {
+    let (cohort, learners) = (cohort?.number()?, lengths.filter(|&length| length > 0).count());
+    let note = || format!("a cohort of {cohort} devices, but {learners} users can train: all are in every round");
+    (cohort > learners as f64).then(note)
+}
 
 /// A model and how it is trained.
 pub struct ModelPlan<'a> {

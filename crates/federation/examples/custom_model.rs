@@ -181,7 +181,7 @@ fn simulate(train: &Histories, test: &Histories) -> Result<Digest> {
 
     let findings = server.conclude()?;
     let combined = findings.combined().context("all attacks together")?;
-    println!("audited: AUC {:.3}, a popularity baseline reaches {:.3}", combined.auc, combined.guess_auc);
+    println!("audited: AUC {:.3}, a popularity baseline reaches {:.3}", combined.auc, combined.popularity_auc);
     ensure!(combined.auc > 0.95, "every upload names its user's items: {}", combined.auc);
 
     let tensors = recommender.tensors();

@@ -93,9 +93,11 @@ impl FederationBuilder {
         question: &AudienceSizeConfig,
         given: impl IntoIterator<Item = (&'a str, Value)>,
     ) -> Result<HostedFederation, BuildError> {
-        let asked = question.schema();
-        let asked = asked.iter().map(|setting| (setting.key, setting.default.clone()));
-        let settings = crate::registry::model(&AUDIENCE_SIZE).settings(asked.chain(given).collect::<Vec<_>>())?;
+        let (asked, given) = (question.schema(), given.into_iter().collect::<Vec<_>>());
+        let asked = asked.iter().filter(|setting| !given.iter().any(|(key, _)| *key == setting.key));
+        let asked = asked.map(|setting| (setting.key, setting.default.clone()));
+        let all = asked.chain(given.iter().cloned()).collect::<Vec<_>>();
+        let settings = crate::registry::model(&AUDIENCE_SIZE).settings(all)?;
         self.assemble(&AUDIENCE_SIZE, &settings)
     }
 
@@ -128,7 +130,7 @@ impl FederationBuilder {
             ..TermsDraft::default()
         };
         let rounds = (schedule.rounds * config.epochs) as u64;
-        let strategy = strategy::build(model.aggregation(devices));
+        let strategy = strategy::build(model.aggregation(&schedule, devices));
         let expected = schedule.cohort.size(devices);
         let simulated = || SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0);
         let rng = self.noise.map_or_else(simulated, SecureRng::new);

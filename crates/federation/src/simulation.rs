@@ -156,7 +156,7 @@ impl Simulation {
         let samples = config.aggregation.asks_samples();
         let (model_spec, values) = (model.spec(&schedule), config.values);
         let terms = TermsDraft { model: model_spec, values, samples, criteria, ..TermsDraft::default() };
-        let strategy = strategy::build(model.aggregation(devices.len()));
+        let strategy = strategy::build(model.aggregation(&schedule, devices.len()));
         let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
             .stopping_at(model.largest_value());
         let mut coordinator = config.configured(coordinator, engine)?;

@@ -6,7 +6,7 @@ use common::{FACTORS, Planner, World, after as all_after, bits, fixed, people, p
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 use sottovoce_core::Histories;
 use sottovoce_federation::*;
-use sottovoce_models::federated::{AdaptiveSum, AggregationSpec, DampedSum, Sum};
+use sottovoce_models::federated::{AdaptiveSum, AggregationSpec, DampedSum, LastColumn, Sum};
 use sottovoce_models::settings::Choice as _;
 use sottovoce_protocol::{Parameters, Policy, RoundTerms, SharedModel, TermsDraft, ValueEncoding, codec};
 use std::sync::{Arc, Mutex};
@@ -187,7 +187,10 @@ fn the_sum_diverges_in_large_cohorts_and_damped_strategies_do_not() {
     assert!(federation.coordinator().advice().contains("learning_rate below 0.5 or strategy = adaptive"));
     let stable: [Box<dyn Strategy>; 2] = [
         Box::new(DampedSum { learning_rate: 0.5, devices: 10.0 }),
-        strategy::build(AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: 0.2, last_column: 3.0 })),
+        strategy::build(AggregationSpec::AdaptiveSum(AdaptiveSum {
+            max_step: 0.2,
+            last_column: LastColumn::Times(3.0),
+        })),
     ];
     for strategy in stable {
         let mut federation = crowd(strategy).federation(1);

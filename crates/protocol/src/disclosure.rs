@@ -77,20 +77,21 @@ impl Trained {
         if policy.pi() >= 1.0 && hidden.is_empty() && !origins.contains(&RowOrigin::Hidden) {
             return;
         }
-        let leaves = |position: usize, row: u32| {
-            let leaves = match origins[position] {
-                RowOrigin::Other => true,
-                // Rows that are no items were drawn with the items that they come from.
-                RowOrigin::Consumed if on_disclosed_items && key_space > 0 => true,
-                RowOrigin::Consumed => seeds.draw(policy, key_space + u64::from(row)),
-                RowOrigin::Hidden => false,
-            };
-            leaves && (hidden.is_empty() || hidden.binary_search(&row).is_err())
+        let draw = seeds.draw(policy);
+        // Rows that are no items were drawn with the items that they come from.
+        let drawn_before = on_disclosed_items && key_space > 0;
+        let is_drawn = |row: u32| drawn_before || draw.discloses(key_space + u64::from(row));
+        // As common, with fixed disclosure: only what is disclosed was trained on. Nothing has to be moved. All rows
+        // are drawn, also those that need not be, because whose they are cannot be guessed, and guesses take longer.
+        let leaves = |(origin, &row): (&RowOrigin, &u32)| {
+            (*origin == RowOrigin::Other) | ((*origin == RowOrigin::Consumed) & is_drawn(row))
         };
-        // As common, with fixed disclosure: only what is disclosed was trained on. Nothing has to be moved.
-        if rows.indices.iter().enumerate().all(|(position, &row)| leaves(position, row)) {
+        if hidden.is_empty() && origins.iter().zip(&rows.indices).fold(true, |all, row| all & leaves(row)) {
             return;
         }
+        let leaves = |position: usize, row: u32| {
+            leaves((&origins[position], &row)) && (hidden.is_empty() || hidden.binary_search(&row).is_err())
+        };
         let cols = rows.cols();
         // Keeps only the rows that leave with their decoy.
         let mut decoys = decoys.chunks_exact(cols);
@@ -139,23 +140,41 @@ impl DisclosureSeeds {
         Self { per_round: seed, fixed: seed }
     }
 
-    /// Whether the row of this key leaves.
+    /// How a policy draws from them.
     #[inline]
-    pub(crate) fn draw(self, policy: &Policy, key: u64) -> bool {
+    pub(crate) fn draw(self, policy: &Policy) -> DisclosureDraw {
         let seed = match policy.disclosure {
             DisclosureMode::Fixed => self.fixed,
             DisclosureMode::PerRound => self.per_round,
         };
-        uniform(seed, key) < policy.pi()
+        // Exact: a power of two, and no fraction of one is left over that could matter.
+        DisclosureDraw { seed, below: (policy.pi() * (1u64 << 53) as f64).ceil() as u64 }
     }
 }
 
-/// One uniform number for each key: SplitMix64 from a seed, evaluated at the key, so that a draw depends neither on the
-/// order of rows nor on which other rows there are. A larger pi discloses a superset of what a smaller one does.
+/// Which rows leave at some pi.
+#[derive(Clone, Copy)]
+pub(crate) struct DisclosureDraw {
+    seed: u64,
+    /// pi in units of 2^-53, rounded up.
+    below: u64,
+}
+
+impl DisclosureDraw {
+    /// Whether the row of this key leaves.
+    #[inline]
+    pub(crate) fn discloses(self, key: u64) -> bool {
+        bits(self.seed, key) < self.below
+    }
+}
+
+/// One uniform number of 53 bits for each key: SplitMix64 from a seed, evaluated at the key, so that a draw depends
+/// neither on the order of rows nor on which other rows there are. A larger pi discloses a superset of what a smaller
+/// one does.
 #[inline]
-fn uniform(seed: u64, key: u64) -> f64 {
+fn bits(seed: u64, key: u64) -> u64 {
     let mut z = seed.wrapping_add(key.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    (z ^ (z >> 31)) >> 11
 }

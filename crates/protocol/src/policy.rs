@@ -130,7 +130,7 @@ impl Policy {
         let seeds = DisclosureSeeds { per_round: 0, fixed: fixed_seed };
         match self.disclosure {
             _ if self.hides(item) => 0.0,
-            DisclosureMode::Fixed => f64::from(u8::from(seeds.draw(self, u64::from(item)))),
+            DisclosureMode::Fixed => f64::from(u8::from(seeds.draw(self).discloses(u64::from(item)))),
             DisclosureMode::PerRound => self.pi,
         }
     }
@@ -148,13 +148,28 @@ impl Policy {
 
     /// The items of a history that are ever disclosed.
     pub fn disclosed_items(&self, history: &[u32], fixed_seed: u64) -> impl Iterator<Item = u32> {
-        let seeds = DisclosureSeeds { per_round: 0, fixed: fixed_seed };
+        let mut items = Vec::new();
+        self.disclosed_items_into(history, fixed_seed, &mut items);
+        items.into_iter()
+    }
+
+    /// The same into a buffer.
+    pub fn disclosed_items_into(&self, history: &[u32], fixed_seed: u64, into: &mut Vec<u32>) {
+        into.clear();
         // The commonest case, without a search for each item.
-        let plain = self.hidden.is_empty() && self.disclosure == DisclosureMode::Fixed;
-        history.iter().copied().filter(move |&item| match plain {
-            true => seeds.draw(self, u64::from(item)),
-            false => self.discloses(item, fixed_seed),
-        })
+        if !(self.hidden.is_empty() && self.disclosure == DisclosureMode::Fixed) {
+            into.extend(history.iter().copied().filter(|&item| self.discloses(item, fixed_seed)));
+            return;
+        }
+        let draw = DisclosureSeeds { per_round: 0, fixed: fixed_seed }.draw(self);
+        into.resize(history.len(), 0);
+        let mut count = 0;
+        // Each item is written, and counts only if it is disclosed: nobody can guess which are, processors included.
+        for &item in history {
+            into[count] = item;
+            count += usize::from(draw.discloses(u64::from(item)));
+        }
+        into.truncate(count);
     }
 
     /// Hidden items, ascending: nothing about the owner's use of them leaves. A model that samples decoys from the

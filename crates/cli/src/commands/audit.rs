@@ -236,17 +236,19 @@ fn in_words(findings: &Findings) -> String {
     let gain = combined.gain;
     if gain.low > 0.0 && combined.personal.low > 0.0 {
         format!(
-            "All attacks combined reconstruct histories with an AUC of {:.3}; a popularity baseline reaches {:.3}. For {:.0} % of \
-             users, most of the reconstructed items are right.",
+            "All attacks combined reconstruct histories with an AUC of {:.3}; ranking by popularity reaches {:.3}, and \
+             {:.3} together with what all uploads have in common. For {:.0} % of users, most of the reconstructed \
+             items are right.",
             combined.auc,
+            combined.popularity_auc,
             combined.guess_auc,
             100.0 * combined.exposed
         )
     } else {
         format!(
-            "All attacks combined (AUC {:.3}) are no better than a popularity baseline ({:.3}), or than the same attacks on another \
-             user's uploads ({:.3}).",
-            combined.auc, combined.guess_auc, combined.control_auc
+            "All attacks combined (AUC {:.3}) are no better than a baseline of popularity and what all uploads have in \
+             common ({:.3}; popularity alone {:.3}), or than the same attacks on another user's uploads ({:.3}).",
+            combined.auc, combined.guess_auc, combined.popularity_auc, combined.control_auc
         )
     }
 }

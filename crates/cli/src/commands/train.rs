@@ -22,7 +22,7 @@ use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
 use sottovoce_federation::{HistoryFile, registry};
 use sottovoce_models::registry::Model;
-use sottovoce_models::settings::{Domain, Settings, Value};
+use sottovoce_models::settings::{Domain, Settings};
 use sottovoce_models::{ClusterFigures, Flow, Privacy, Summary, Turnout};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -298,12 +298,9 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
 
 /// Notes what was asked for and is more than the data have.
 pub(super) fn note_limits(settings: &Settings, data: &Prepared, common: &Common) {
-    let learners = data.parts.train.iter().filter(|history| !history.is_empty()).count();
-    let cohort = settings.get("cohort").and_then(Value::number);
-    if cohort.is_some_and(|cohort| cohort > learners as f64) && !common.quiet {
-        let cohort = cohort.unwrap_or_default();
-        output::note(&format!("a cohort of {cohort} devices, but {learners} users can train: all are in every round"));
-    }
+    let lengths = data.parts.train.iter().map(|history| history.len());
+    let note = training::cohort_note(settings.get("cohort"), lengths).filter(|_| !common.quiet);
+    note.iter().for_each(|note| output::note(note));
 }
 
 /// Fails if there is nothing to evaluate the model on, before it is trained.

@@ -1,12 +1,14 @@
 //! `unlearn`: what a model retains of users who withdraw.
 
 use crate::args::{Common, Preparing, SplitArgs, Unlearn};
+use crate::commands::train::note_limits;
 use crate::output::{self, Usage, grouped, usage};
 use crate::prepared::from_arguments;
 use anyhow::Result;
 use serde_json::{Value, json};
 use sottovoce_data::CatalogRule;
 use sottovoce_experiment::unlearning::{Findings, Outcome, Plan, Separation, UnlearningError, measure};
+use sottovoce_federation::registry;
 use std::fmt::Write;
 
 /// `sottovoce unlearn`.
@@ -17,6 +19,8 @@ pub(crate) fn run(args: &Unlearn, common: &Common) -> Result<()> {
     // Nothing is tuned: a validation part would only be lost to training.
     let split = SplitArgs { validation: None, ..args.preparing.split };
     let data = from_arguments(&args.data, &Preparing { split, ..args.preparing.clone() }, common)?;
+    let settings = registry::find(&args.model)?.settings(args.settings.given())?;
+    note_limits(&settings, &data, common);
     let plan = Plan {
         model: args.model.clone(),
         settings: args.settings.settings.clone(),

@@ -9,6 +9,7 @@ use crate::time_unit;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use sottovoce_core::Names;
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds on one page beyond which a device was left alone: a day.
@@ -166,6 +167,38 @@ pub struct ClickReport {
     pub unknown: Vec<String>,
 }
 
+/// Which columns of a log were read as what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClickColumns {
+    /// What a column holds, and its name in the log.
+    pub read: Vec<(&'static str, String)>,
+    /// Columns that are not read.
+    pub ignored: Vec<String>,
+}
+
+impl ClickColumns {
+    /// Takes note of a column and what it holds, if it is read; of several for the same the first is.
+    pub(super) fn add(&mut self, name: &str, role: Option<&'static str>) {
+        let is_known = self.ignored.iter().chain(self.read.iter().map(|(_, name)| name)).any(|known| known == name);
+        match role.filter(|role| !self.read.iter().any(|(other, _)| other == role)) {
+            _ if is_known => {}
+            Some(role) => self.read.push((role, name.to_owned())),
+            None => self.ignored.push(name.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for ClickColumns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let read: Vec<String> = self.read.iter().map(|(role, name)| format!("{role} = {name}")).collect();
+        f.write_str(&read.join(", "))?;
+        match self.ignored.is_empty() {
+            true => Ok(()),
+            false => write!(f, "; ignored: {}", self.ignored.join(", ")),
+        }
+    }
+}
+
 /// One click.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Click<'a> {
@@ -192,6 +225,7 @@ pub struct Clicks {
     categories: Vec<u32>,
     now: i64,
     timed: bool,
+    columns: ClickColumns,
     report: ClickReport,
 }
 
@@ -254,6 +288,11 @@ impl Clicks {
         self.timed
     }
 
+    /// Which columns were read as what; none where the format has no names for them.
+    pub fn columns(&self) -> &ClickColumns {
+        &self.columns
+    }
+
     /// What was read and left out.
     pub fn report(&self) -> &ClickReport {
         &self.report
@@ -276,7 +315,7 @@ pub(super) struct RawClick<'a> {
 /// Clicks under construction.
 pub(super) struct Builder<'a> {
     pub(super) rules: &'a ClickRules,
-    label: String,
+    pub(super) label: String,
     people: Interner,
     pages: Interner,
     titles: Vec<String>,
@@ -284,6 +323,7 @@ pub(super) struct Builder<'a> {
     rows: Vec<Row>,
     categories: Vec<u32>,
     pub(super) unit: TimeUnit,
+    pub(super) columns: ClickColumns,
     report: ClickReport,
     /// By text: the categories it stands for, `None` for a sensitive one.
     known: FxHashMap<String, Option<Vec<u32>>>,
@@ -301,6 +341,7 @@ impl<'a> Builder<'a> {
             rows: Vec::new(),
             categories: Vec::new(),
             unit: TimeUnit::Unknown,
+            columns: ClickColumns::default(),
             report: ClickReport::default(),
             known: FxHashMap::default(),
         }
@@ -425,6 +466,7 @@ impl<'a> Builder<'a> {
             pages: self.pages.into_names(),
             titles: self.titles,
             entities: self.entities,
+            columns: self.columns,
             timed: self.rows.iter().any(|row| row.seconds.is_some()),
             rows: self.rows,
             categories: self.categories,

@@ -29,7 +29,7 @@ mod taxonomy;
 #[cfg(test)]
 mod tests;
 
-pub use clicks::{Click, ClickReport, ClickRules, Clicks, MOST_SECONDS};
+pub use clicks::{Click, ClickColumns, ClickReport, ClickRules, Clicks, MOST_SECONDS};
 pub use mind::mind_taxonomy;
 pub use readers::{click_column, clicks_of_bytes, read_clicks, town_clicks};
 pub use recent::PAGES_A_CATEGORY;

@@ -124,7 +124,7 @@ fn read_text(label: &str, source: impl Read, rules: &ClickRules) -> Result<Click
             continue;
         }
         match &header {
-            None => header = Some(read_header(label, &line, &mut fields, rules)?),
+            None => header = Some(read_header(&line, &mut fields, &mut builder)?),
             Some((delimiter, roles)) => {
                 let row = push_row(&line, *delimiter, roles, &mut fields, &mut builder);
                 builder.check(number, row)?;
@@ -137,23 +137,24 @@ fn read_text(label: &str, source: impl Read, rules: &ClickRules) -> Result<Click
     builder.finish()
 }
 
-fn read_header(
-    label: &str,
-    line: &[u8],
-    fields: &mut Fields,
-    rules: &ClickRules,
-) -> Result<(Delimiter, Vec<Option<usize>>)> {
+fn read_header(line: &[u8], fields: &mut Fields, builder: &mut Builder<'_>) -> Result<(Delimiter, Vec<Option<usize>>)> {
     let delimiter = if line.contains(&b'\t') { b'\t' } else { b',' };
     let delimiter = Delimiter::Byte(delimiter);
     let names: Vec<String> = match fields.split(line, delimiter) {
         Ok(()) => (0..fields.len()).map(|at| decode(fields.get(line, at)).0.into_owned()).collect(),
         Err(_) => Vec::new(),
     };
+    Ok((delimiter, roles(&names, builder)?))
+}
+
+/// What columns of these names hold.
+fn roles(names: &[String], builder: &mut Builder<'_>) -> Result<Vec<Option<usize>>> {
     let roles: Vec<Option<usize>> = names.iter().map(|name| role(name)).collect();
-    match missing(&roles, rules) {
-        Some(column) => Err(DataError::NoColumn(label.to_owned(), column.to_owned(), names.join(", "))),
-        None => Ok((delimiter, roles)),
+    if let Some(column) = missing(&roles, builder.rules) {
+        return Err(DataError::NoColumn(builder.label.clone(), column.to_owned(), names.join(", ")));
     }
+    names.iter().for_each(|name| builder.columns.add(name, click_column(name)));
+    Ok(roles)
 }
 
 /// The first column that is needed and not there.
@@ -209,7 +210,9 @@ fn push_object(line: &[u8], builder: &mut Builder<'_>) -> Result<(), RowError> {
         .map_err(|error| RowError::bad("object", format!("a JSON object ({error})"), line))?;
     let mut values: [Option<Vec<String>>; 7] = Default::default();
     for (name, value) in object {
-        if let Some(role) = role(&name) {
+        let role = role(&name);
+        builder.columns.add(&name, role.map(|role| COLUMNS[role].0));
+        if let Some(role) = role {
             values[role].get_or_insert_with(|| texts(value));
         }
     }
@@ -263,11 +266,8 @@ mod columns {
             let schema = reader.metadata().file_metadata().schema_descr();
             let names: Vec<String> =
                 schema.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
-            let roles: Vec<Option<usize>> = names.iter().map(|name| role(name)).collect();
-            if let Some(column) = missing(&roles, rules) {
-                return Err(DataError::NoColumn(label.to_owned(), column.to_owned(), names.join(", ")));
-            }
             let mut builder = Builder::new(label, rules);
+            let roles = roles(&names, &mut builder)?;
             let rows = reader.get_row_iter(None).map_err(|error| damaged(&error.to_string()))?;
             for (number, row) in (1..).zip(rows) {
                 let row = row.map_err(|error| damaged(&error.to_string()))?;

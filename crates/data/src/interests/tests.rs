@@ -60,6 +60,9 @@ fn configures_what_is_sensitive_and_lifts_tiers() {
         read(log, rules).unwrap().iter().flat_map(|click| click.categories.to_vec()).collect()
     };
     assert_eq!(used(&rules()), [2]);
+    let with_more = "who\tuser\ttime\tpage\tcategory\turl\nx\ta\t2024-01-30\tq\tTelemark\ty\n";
+    let columns = read(with_more, &rules()).unwrap().columns().to_string();
+    assert_eq!(columns, "user = user, time = time, page = page, categories = category; ignored: who, url");
     assert_eq!(used(&rules().not_sensitive(["Politics"]).unwrap()), [4, 2]);
     assert_eq!(used(&rules().in_tier(Some(1))), [0]);
     let error = read(log, &rules().also_sensitive(["Sports"]).unwrap()).unwrap_err().to_string();
@@ -76,6 +79,8 @@ fn reads_json_lines_with_lists_and_commas() {
     let json = "{\"user\": 7, \"timestamp\": 1700000000000, \"url\": \"a\", \"categories\": [\"Skiing\", 1], \"dwell\": 11}\n\
                 {\"user\": 7, \"timestamp\": 1700000000001, \"url\": \"b\", \"categories\": \"Skiing|1\", \"dwell\": null}\n";
     let clicks = read(json, &rules()).unwrap();
+    let columns = "user = user, time = timestamp, page = url, categories = categories, seconds = dwell";
+    assert_eq!(clicks.columns().to_string(), columns);
     let all: Vec<_> = clicks.iter().map(|click| (click.time, click.categories.to_vec(), click.seconds)).collect();
     assert_eq!(all, [(1_700_000_000, vec![1, 0], Some(11.0)), (1_700_000_000, vec![1, 0], None)]);
     let csv = "user,time,page,title,category\nx,1700000000,a,\"Snow, more snow\",Skiing\n";

@@ -6,11 +6,12 @@
 
 mod row;
 
-use crate::file::{DataSet, Experiment};
+use crate::file::{DataSet, Experiment, RowSpec};
 use crate::journal::{self, Existing, FolderError, Journal, Recorded};
 use crate::outcome::{DataCard, Outcome, TrialError};
 use crate::plan::{self, RowPlan, Trial};
 use crate::results::Results;
+use crate::training::cohort_note;
 pub(crate) use row::{Candidate, RowProgress};
 use sottovoce_models::Flow;
 use std::any::Any;
@@ -156,15 +157,28 @@ fn describe(
         if options.stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        let card = trials.describe(data).map_err(|error| match error {
+        let mut card = trials.describe(data).map_err(|error| match error {
             TrialError::Interrupted => RunError::Interrupted,
             other => RunError::Failed(format!("data set {}", data.label()), other.to_string()),
         })?;
+        card.notes.extend(cohort_notes(experiment, data, &card));
         (options.report)(Event::Data { label: data.label(), notes: &card.notes });
         journal.data(&plan::hash(data), &data.label(), &card)?;
         cards.push(card);
     }
     Ok(cards)
+}
+
+/// Which rows ask for a larger cohort than a data set has people.
+fn cohort_notes(experiment: &Experiment, data: &DataSet, card: &DataCard) -> Vec<String> {
+    let takes_part = |row: &&RowSpec| row.only.as_ref().is_none_or(|labels| labels.contains(&data.label()));
+    let note = |row: &RowSpec| {
+        let cohort = row.fixed.iter().find(|(key, _)| key == "cohort").map(|(_, value)| value);
+        let note = cohort_note(cohort, card.activity.iter().map(|&length| length as usize))?;
+        Some(format!("{}: {note}", row.label))
+    };
+    let recommenders = experiment.rows.iter().filter(|row| row.learner.recommender().is_some());
+    recommenders.filter(takes_part).filter_map(note).collect()
 }
 
 struct Engine<'a> {

@@ -53,18 +53,19 @@ impl Squares {
         }
     }
 
-    fn step(&self, settings: AdaptiveSum, row: usize, sum: &[f32], values: &mut [f32]) {
+    /// `last` is how many times as long steps in the last column may be.
+    fn step(&self, (max_step, last): (f32, f32), row: usize, sum: &[f32], values: &mut [f32]) {
         let own = &self.own[row * sum.len()..][..sum.len()];
         // Squares of sums under 1e-19 are lost: those values stay where they are.
         let along = |step: f32, sum: f32, own: f32, mean: f32| step * sum / (own + mean).max(f32::MIN_POSITIVE).sqrt();
         for (((value, &sum), &own), &mean) in values.iter_mut().zip(sum).zip(own).zip(&self.means) {
-            *value += along(settings.max_step, sum, own, mean);
+            *value += along(max_step, sum, own, mean);
         }
         if let [.., value] = values
             && let ([.., sum], [.., own], [.., mean]) = (sum, own, &self.means[..])
-            && settings.last_column != 1.0
+            && last != 1.0
         {
-            *value += along((settings.last_column - 1.0) * settings.max_step, *sum, *own, *mean);
+            *value += along((last - 1.0) * max_step, *sum, *own, *mean);
         }
     }
 }
@@ -79,7 +80,8 @@ impl Strategy for AdaptiveSumStrategy {
             for (mean, column) in squares.means.iter_mut().zip(&squares.columns) {
                 *mean = (column / f64::from(table.shape().rows)) as f32;
             }
-            sums.rows().for_each(|(row, _, sum)| squares.step(self.settings, row, sum, table.row_mut(row)));
+            let steps = (self.settings.max_step, self.settings.last_column.times(table.shape().rows as usize));
+            sums.rows().for_each(|(row, _, sum)| squares.step(steps, row, sum, table.row_mut(row)));
         }
     }
 
@@ -113,9 +115,10 @@ impl Strategy for AdaptiveSumStrategy {
 mod tests {
     use super::super::example::{aggregate, shared};
     use super::*;
+    use sottovoce_models::federated::LastColumn;
 
     fn new_strategy() -> AdaptiveSumStrategy {
-        AdaptiveSumStrategy::new(AdaptiveSum { max_step: 0.2, last_column: 3.0 })
+        AdaptiveSumStrategy::new(AdaptiveSum { max_step: 0.2, last_column: LastColumn::Times(3.0) })
     }
 
     /// Three rounds in which everything is sent by so many devices; values whose sums are exact.

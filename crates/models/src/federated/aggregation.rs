@@ -38,7 +38,36 @@ pub struct AdaptiveSum {
     /// The longest step of a value.
     pub max_step: f32,
     /// How many times as long steps in a table's last column may be, where models have biases.
-    pub last_column: f32,
+    pub last_column: LastColumn,
+}
+
+/// How many times as long steps in the last column of a table may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LastColumn {
+    /// So many times.
+    Times(f32),
+    /// The more, the fewer of these interactions there are for a row to learn from.
+    ByInteractions(f32),
+}
+
+/// Interactions of a row from which on its bias takes no longer steps than the rest of it.
+const MANY_INTERACTIONS: f32 = 100.0;
+/// How many times as long the steps of biases are at most, where that follows from the interactions.
+const MOST_TIMES: f32 = 3.0;
+
+impl LastColumn {
+    /// How many times in a table of so many rows: in quarters, so that a few people more or less, as simulator and
+    /// operator may count them, change nothing.
+    pub fn times(self, rows: usize) -> f32 {
+        match self {
+            Self::Times(times) => times,
+            Self::ByInteractions(interactions) => {
+                let per_row = (interactions / rows.max(1) as f32).max(f32::MIN_POSITIVE);
+                let root = (MANY_INTERACTIONS / per_row).sqrt().sqrt();
+                ((4.0 * root).round() / 4.0).clamp(1.0, MOST_TIMES)
+            }
+        }
+    }
 }
 
 /// A sum up to some devices, a mean beyond: `row += learning_rate * sum * c / (c + n - 1)`, where n devices sent the
@@ -159,9 +188,10 @@ impl RowAggregation {
         let learning_rate = learning_rate as f32;
         match self.strategy {
             RowStrategy::Sum => AggregationSpec::Sum(Sum { learning_rate }),
-            RowStrategy::Adaptive => {
-                AggregationSpec::AdaptiveSum(AdaptiveSum { max_step: self.adaptive_step as f32, last_column: 1.0 })
-            }
+            RowStrategy::Adaptive => AggregationSpec::AdaptiveSum(AdaptiveSum {
+                max_step: self.adaptive_step as f32,
+                last_column: LastColumn::Times(1.0),
+            }),
             RowStrategy::Damped => {
                 AggregationSpec::DampedSum(DampedSum { learning_rate, devices: self.damped_devices as f32 })
             }

@@ -145,8 +145,8 @@ pub trait AnyModel: Send + Sync {
     /// See [`FederatedModel::samples_per_device`].
     fn samples_per_device(&self) -> Option<usize>;
 
-    /// See [`FederatedModel::aggregation`].
-    fn aggregation(&self, devices: usize) -> AggregationSpec;
+    /// See [`FederatedModel::aggregation`], with what follows from the schedule filled in.
+    fn aggregation(&self, schedule: &Schedule, devices: usize) -> AggregationSpec;
 
     /// See [`FederatedModel::vectors_per_epoch`].
     fn vectors_per_epoch(&self, traffic: &EpochTraffic) -> f64;
@@ -211,8 +211,8 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
         M::samples_per_device(&self.config)
     }
 
-    fn aggregation(&self, devices: usize) -> AggregationSpec {
-        M::aggregation(&self.config, devices)
+    fn aggregation(&self, schedule: &Schedule, devices: usize) -> AggregationSpec {
+        M::aggregation(&self.scheduled(Some(schedule)), devices)
     }
 
     fn vectors_per_epoch(&self, traffic: &EpochTraffic) -> f64 {

@@ -21,8 +21,8 @@ mod schedule;
 mod server;
 
 pub use aggregation::{
-    AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, Mean, MeanAggregation, MeanOver,
-    MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
+    AdamSettings, AdaptiveMeanSettings, AdaptiveSum, AggregationSpec, DampedSum, LastColumn, Mean, MeanAggregation,
+    MeanOver, MeanStrategy, RowAggregation, RowStrategy, SecondMoment, Sgd, Sum,
 };
 pub use client::{ClientModel, TrainInput, TrainResult, TrainStats, WorkingMemory};
 pub use dp_sgd::DpSgd;

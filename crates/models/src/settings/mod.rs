@@ -203,7 +203,8 @@ impl Settings {
     /// The defaults, with `given` put over them, every one checked.
     ///
     /// # Errors
-    /// If a key is unknown or a value is outside its domain; the message names the nearest that would be right.
+    /// If a key is unknown or given twice, or a value is outside its domain; the message names the nearest that would
+    /// be right.
     pub fn check<'a>(
         model: &str,
         schema: &[Setting],
@@ -211,10 +212,14 @@ impl Settings {
     ) -> Result<Self, ModelError> {
         let settable = || schema.iter().filter(|setting| !setting.derived);
         let mut values: BTreeMap<_, _> = settable().map(|s| (s.key, s.default.clone())).collect();
-        let (mut notes, mut changed) = (Vec::new(), Vec::new());
+        let (mut notes, mut changed, mut seen) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (key, value) in given {
             let (setting, note) = find(model, settable(), key)?;
             notes.extend(note);
+            if let Some((first_key, first)) = seen.insert(setting.key, (key, value.clone())) {
+                let given = [format!("{first_key} = {first}"), format!("{key} = {value}")];
+                return Err(ModelError::SettingTwice { model: model.to_owned(), key: setting.key, given });
+            }
             let value = fit_domain(model, setting, &value)?;
             if value != setting.default {
                 changed.push(setting.key);
@@ -318,6 +323,18 @@ mod tests {
 
     fn message(given: &[(&str, &str)]) -> String {
         check(given).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_setting_is_given_once_whatever_it_is_called() {
+        assert_eq!(
+            message(&[("factors", "8"), ("limit", "2"), ("factors", "16")]),
+            "toy: setting `factors` is given twice: factors = 8, factors = 16"
+        );
+        assert_eq!(
+            message(&[("user_pull", "0.1"), ("user_regularisation", "0.1")]),
+            "toy: setting `user_regularisation` is given twice: user_pull = 0.1, user_regularisation = 0.1"
+        );
     }
 
     #[test]

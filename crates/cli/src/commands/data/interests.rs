@@ -42,13 +42,17 @@ pub(super) fn run(args: &InterestsArgs, common: &Common) -> Result<()> {
             .collect();
         return output::print_json(&json!({
             "clicks": clicks.report(), "people": interests.people(), "without_interest": people[0],
-            "with_one_interest": people[1], "at": clicks.now(), "categories": named,
+            "with_one_interest": people[1], "at": clicks.now(), "categories": named, "columns": clicks.columns(),
         }));
     }
     let mut text = format!("{} (interests as of {})\n", args.clicks, format_date(clicks.now()).unwrap_or_default());
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:14} {value}");
     };
+    let columns = clicks.columns().to_string();
+    if !columns.is_empty() {
+        line("columns", columns);
+    }
     line("people", grouped(interests.people()));
     line("clicks", format!("{} of {} used", grouped(clicks.report().used), grouped(clicks.report().read)));
     for (why, count) in dropped(clicks.report()) {

@@ -43,7 +43,7 @@ pub type Server = ItemFactors<false>;
 
 impl FederatedModel for Fcf {
     const INFO: ModelInfo = ModelInfo::new("fcf", "FCF")
-        .summary("Federated collaborative filtering: devices solve for their user's vector and send the gradient of all items")
+        .summary("Federated collaborative filtering: devices solve for their user's vector and send the gradient of all items; without biases, so that it can be below MostPop where people have few items")
         .paper("Ammad-ud-din, Ivannikova, Khan, Oyomno, Fu, Tan, Flanagan: Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation System. arXiv:1901.09888, 2019");
     const EPOCHS: Epochs = Epochs::of_devices(50);
 

@@ -38,7 +38,8 @@ pub type Server = ItemFactors<false>;
 impl FederatedModel for FedMf {
     const INFO: ModelInfo = ModelInfo::new("fed-mf", "FedMF")
         .summary(
-            "Federated matrix factorisation: devices step their user's vector and send the gradients of items' vectors",
+            "Federated matrix factorisation: devices step their user's vector and send gradients of items' vectors; \
+             without biases, so that it can be below MostPop on sparse data",
         )
         .paper("Chai, Wang, Chen, Yang: Secure Federated Matrix Factorization. IEEE Intelligent Systems 36 (5), 2021");
     const EPOCHS: Epochs = Epochs::of_devices(50);

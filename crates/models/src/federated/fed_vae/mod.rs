@@ -41,7 +41,7 @@ pub struct FedVae;
 
 impl FederatedModel for FedVae {
     const INFO: ModelInfo = ModelInfo::new("fed-vae", "FedVAE")
-        .summary("An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared")
+        .summary("An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared, all of it in each round")
         .paper("Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021");
     const EPOCHS: Epochs = Epochs::of_devices(50);
     const COHORT: Cohort = Cohort::Count(100);

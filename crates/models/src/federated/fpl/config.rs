@@ -30,7 +30,7 @@ config! {
         /// have, which over rounds reveals what they have
         pub negatives: Negatives = Negatives::Decoys => [device];
         /// Length of users' and items' vectors
-        pub factors: usize = 20, in 1..=512 => [log device];
+        pub factors: usize = 32, in 1..=512 => [log device];
         /// Learning rate of devices and server (alpha)
         pub learning_rate: f64 = 0.05, in 1e-6..=1.0 => [log device];
         /// L2 regularisation of users' vectors
@@ -46,8 +46,9 @@ config! {
         pub scale_regularisation: bool = true => [device];
         /// Items that people have on average; 0: as `triples` says where it is set, otherwise as the training data say
         pub mean_history: Option<usize> = None, in 0..=1_000_000 => [device(1..=1_000_000)];
-        /// With strategy = adaptive: how many times as long the steps of items' biases may be
-        pub bias_steps: f64 = 3.0, in 0.01..=100.0 => [log];
+        /// With strategy = adaptive: how many times as long the steps of items' biases may be; 0: the fourth root of
+        /// 100 / (interactions per item), between 1 and 3
+        pub bias_steps: f64 = 0.0, in 0.0..=100.0;
         /// Standard deviation of initial vectors
         pub init_deviation: f64 = 0.1, in 0.0..=1.0 => [device];
         include

@@ -39,8 +39,8 @@ pub use client::{Client, Regularisation};
 pub use config::{FplConfig, Steps};
 
 use super::{
-    AdaptiveSum, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, ModelInfo,
-    Population, RoundsPerEpoch, RowMeaning, Schedule,
+    AdaptiveSum, AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ItemFactors, LastColumn,
+    ModelInfo, Population, RoundsPerEpoch, RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -103,11 +103,15 @@ impl FederatedModel for Fpl {
         config.triples.triples
     }
 
-    fn aggregation(config: &FplConfig, _: usize) -> AggregationSpec {
+    fn aggregation(config: &FplConfig, devices: usize) -> AggregationSpec {
+        // Known as soon as there is a schedule.
+        let interactions = devices * config.mean_history.unwrap_or(1);
+        let last_column = match config.bias_steps {
+            0.0 => LastColumn::ByInteractions(interactions as f32),
+            times => LastColumn::Times(times as f32),
+        };
         match config.aggregation.spec(config.learning_rate) {
-            AggregationSpec::AdaptiveSum(sum) => {
-                AggregationSpec::AdaptiveSum(AdaptiveSum { last_column: config.bias_steps as f32, ..sum })
-            }
+            AggregationSpec::AdaptiveSum(sum) => AggregationSpec::AdaptiveSum(AdaptiveSum { last_column, ..sum }),
             other => other,
         }
     }
@@ -130,6 +134,23 @@ mod tests {
     use super::*;
     use crate::federated::TripleSchedule;
     use crate::settings::Choice;
+
+    #[test]
+    fn biases_lead_where_items_have_few_interactions() {
+        let times = |interactions: usize, items| {
+            let config = FplConfig { mean_history: Some(interactions / 100), ..FplConfig::default() };
+            let AggregationSpec::AdaptiveSum(sum) = Fpl::aggregation(&config, 100) else { panic!("adaptive") };
+            sum.last_column.times(items)
+        };
+        assert_eq!(times(637_000, 3_400), 1.0);
+        assert_eq!(times(24_000, 1_000), 1.5);
+        assert_eq!(times(20_000, 5_000), 2.25);
+        assert_eq!(times(1_000, 100_000), 3.0);
+        assert_eq!((times(0, 9), times(900, 0)), (3.0, 1.0));
+        let config = FplConfig { bias_steps: 5.0, ..FplConfig::default() };
+        let AggregationSpec::AdaptiveSum(sum) = Fpl::aggregation(&config, 100) else { panic!("adaptive") };
+        assert_eq!(sum.last_column.times(7), 5.0);
+    }
 
     #[test]
     fn published_rounds_cost_what_the_papers_report() {

@@ -20,7 +20,9 @@ pub struct Scratch {
     /// State of each touched item, indexed by item; other entries are left over from earlier rounds.
     pub(super) rows: Vec<Row>,
     /// s of each triple, and what fills the last block.
-    wrong: Vec<f32>,
+    pub(super) wrong: Vec<f32>,
+    /// q_j - q_i of a block of triples.
+    pub(super) apart: Vec<f32>,
     /// dp without the regularisation.
     pub(super) change: Vec<f32>,
     /// Draws of items that the owner has; none but where negatives are decoys.
@@ -86,7 +88,7 @@ fn set_scores(rows: &mut [Row], [a, b, c, d]: [u32; 4], scores: f32x4) {
 }
 
 /// Triples compared at once: some vectors, none of which waits for another.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 
 const NONE: f32x4 = f32x4::ZERO;
 
@@ -103,6 +105,7 @@ impl Scratch {
             marks: Vec::with_capacity(most),
             rows: vec![Row::default(); items],
             wrong: Vec::with_capacity(triples.next_multiple_of(BLOCK)),
+            apart: vec![0.0; BLOCK * factors],
             change: vec![0.0; factors],
             decoys: Vec::new(),
             odd: Vec::new(),
@@ -123,6 +126,25 @@ impl Scratch {
         } else {
             self.draw_many(from, rng);
         }
+    }
+
+    /// Draws the same triples, for training that discloses nothing, and lists no items.
+    #[inline(always)]
+    pub(super) fn draw_unlisted(&mut self, from: &Drawing<'_>, triples: usize, rng: &mut Rng) {
+        self.decoys.clear();
+        self.triples.resize(triples, [0; 2]);
+        self.wrong.resize(triples.next_multiple_of(BLOCK), 0.0);
+        if triples <= FEW {
+            draw_all(&mut self.triples, &mut self.decoys, from, |item| has(from.history, item), rng);
+        } else {
+            let marking = self.touched.begin(from.history);
+            // A copy, which compilers keep in registers.
+            let mut own = rng.clone();
+            draw_all(&mut self.triples, &mut self.decoys, from, |item| marking.has(item), &mut own);
+            *rng = own;
+            self.touched.forget(from.history);
+        }
+        self.replace();
     }
 
     #[inline(always)]
@@ -212,19 +234,6 @@ impl Scratch {
             let row = simd::row(table, length, item);
             into.copy_from_slice(row);
             rows[item as usize] = Row::of_score(simd::score(user, row));
-        }
-    }
-
-    /// Scores each touched item, once, with the bits of [`score`](Self::score), and copies nothing.
-    #[inline(always)]
-    pub(super) fn score_in_place(&mut self, user: &[f32], table: &[f32]) {
-        let (rows, length) = (&mut self.rows[..], user.len() + 1);
-        let (fours, rest) = self.items.as_chunks::<4>();
-        for four in fours {
-            set_scores(rows, *four, simd::score_four(user, four.map(|item| simd::row(table, length, item))));
-        }
-        for &item in rest {
-            rows[item as usize] = Row::of_score(simd::score(user, simd::row(table, length, item)));
         }
     }
 
@@ -324,7 +333,7 @@ impl Scratch {
 
 /// The sum of the losses of triples with these s.
 #[inline(always)]
-fn loss(wrong: &[f32]) -> f64 {
+pub(super) fn loss(wrong: &[f32]) -> f64 {
     let mut loss = Loss::new();
     let (blocks, rest) = wrong.as_chunks::<8>();
     for wrong in blocks {

@@ -52,6 +52,50 @@ pub(super) fn score_four(user: &[f32], rows: [&[f32]; 4]) -> f32x4 {
     scores
 }
 
+/// For each triple (i, j) writes q_j - q_i into `apart` and score_j - score_i into `wrong`. Both have room for a block.
+#[inline(always)]
+pub(super) fn compare(user: &[f32], table: &[f32], triples: &[[u32; 2]], apart: &mut [f32], wrong: &mut [f32]) {
+    let width = user.len();
+    let pair = |[i, j]: [u32; 2]| [row(table, width + 1, i), row(table, width + 1, j)];
+    let (fours, rest) = triples.as_chunks::<4>();
+    let (wrong, wrong_rest) = wrong[..triples.len()].as_chunks_mut::<4>();
+    let (apart, apart_rest) = apart.split_at_mut(4 * width * fours.len());
+    for ((four, apart), wrong) in fours.iter().zip(apart.chunks_exact_mut(4 * width)).zip(wrong) {
+        let (mut simd, mut bias) = ([f32x4::ZERO; 4], [0.0; 4]);
+        for (k, apart) in apart.chunks_exact_mut(width).enumerate() {
+            (simd[k], bias[k]) = compare_one(user, pair(four[k]), apart);
+        }
+        let [a, b, c, d] = f32x4::transpose(simd);
+        *wrong = (f32x4::from(bias) + ((a + c) + (b + d))).to_array();
+    }
+    for ((triple, apart), wrong) in rest.iter().zip(apart_rest.chunks_exact_mut(width)).zip(wrong_rest) {
+        let (simd, bias) = compare_one(user, pair(*triple), apart);
+        let [a, b, c, d] = simd.to_array();
+        *wrong = bias + ((a + c) + (b + d));
+    }
+}
+
+/// Writes q_j - q_i; p . (q_j - q_i) in four sums, and what is left over of it with the difference of biases.
+#[inline(always)]
+fn compare_one(user: &[f32], [q_i, q_j]: [&[f32]; 2], apart: &mut [f32]) -> (f32x4, f32) {
+    let width = user.len();
+    let (user, user_rest) = user.as_chunks::<4>();
+    let (own, own_rest) = q_i[..width].as_chunks::<4>();
+    let (other, other_rest) = q_j[..width].as_chunks::<4>();
+    let (apart, apart_rest) = apart[..width].as_chunks_mut::<4>();
+    let (mut simd, mut bias) = (f32x4::ZERO, q_j[width] - q_i[width]);
+    for f in 0..user.len() {
+        let difference = f32x4::from(other[f]) - f32x4::from(own[f]);
+        apart[f] = difference.to_array();
+        simd += f32x4::from(user[f]) * difference;
+    }
+    for f in 0..user_rest.len() {
+        apart_rest[f] = other_rest[f] - own_rest[f];
+        bias += user_rest[f] * apart_rest[f];
+    }
+    (simd, bias)
+}
+
 /// `change += sum q`, then `q = sum p - back q`, for slices of one length.
 #[inline(always)]
 pub(super) fn gradient(p: &[f32], by: [f32; 2], q: &mut [f32], change: &mut [f32]) {
@@ -72,12 +116,36 @@ pub(super) fn gradient(p: &[f32], by: [f32; 2], q: &mut [f32], change: &mut [f32
     }
 }
 
-/// `change += sum q`, for slices of one length, with the bits of [`gradient`].
+/// `change -= by[k] rows[k]` for all k; rows are as long as `change`. Some columns after the other, each for all rows,
+/// so that sums stay in registers.
 #[inline(always)]
-pub(super) fn add_scaled(sum: f32, q: &[f32], change: &mut [f32]) {
-    for (change, q) in change.iter_mut().zip(q) {
-        *change += sum * q;
+pub(super) fn subtract_scaled(by: &[f32], rows: &[f32], change: &mut [f32]) {
+    let width = change.len();
+    let (eights, rest) = change.as_chunks_mut::<8>();
+    for (n, change) in eights.iter_mut().enumerate() {
+        subtract_columns(by, rows, (width, 8 * n), change);
     }
+    let done = 8 * eights.len();
+    let (fours, ones) = rest.as_chunks_mut::<4>();
+    for change in fours.iter_mut() {
+        subtract_columns(by, rows, (width, done), change);
+    }
+    let done = done + 4 * fours.len();
+    for (n, change) in ones.iter_mut().enumerate() {
+        subtract_columns(by, rows, (width, done + n), std::array::from_mut(change));
+    }
+}
+
+#[inline(always)]
+fn subtract_columns<const L: usize>(by: &[f32], rows: &[f32], (width, first): (usize, usize), change: &mut [f32; L]) {
+    let mut sums = *change;
+    for (by, row) in by.iter().zip(rows.chunks_exact(width)) {
+        let row = &row[first..first + L];
+        for lane in 0..L {
+            sums[lane] -= by * row[lane];
+        }
+    }
+    *change = sums;
 }
 
 /// Reads before it writes, so that compilers need not fear that slices overlap.
@@ -114,8 +182,24 @@ mod tests {
             let rows = [&others[0][..], &others[1], &row, &others[2]];
             assert_eq!(score_four(&p, rows).to_array(), rows.map(|row| score(&p, row)), "{length}");
 
+            let (mut apart, mut wrong) = (vec![0.0; 5 * length], [0.0; 5]);
+            let table = [&rows[0][..], rows[1], rows[2], rows[3]].concat();
+            let triples = [[0, 1], [2, 1], [3, 0], [0, 2], [1, 3]];
+            if length > 0 {
+                compare(&p, &table, &triples, &mut apart, &mut wrong);
+            }
+            for (n, [i, j]) in triples.map(|triple| triple.map(|item| rows[item as usize])).iter().enumerate() {
+                if length > 0 {
+                    assert!((wrong[n] - score(&p, j) + score(&p, i)).abs() < 1e-4, "{length}");
+                }
+                assert!((0..length).all(|f| apart[n * length + f] == j[f] - i[f]), "{length}");
+            }
+
             let mut alone = before.clone();
-            add_scaled(0.5, q, &mut alone);
+            subtract_scaled(&[-0.5], q, &mut alone);
+            let mut both = before.clone();
+            subtract_scaled(&[-0.5, 2.0], &[q, &p].concat(), &mut both);
+            assert!((0..length).all(|f| both[f] == alone[f] - 2.0 * p[f]), "{length}");
             let (mut to, mut change) = (q.to_vec(), before.clone());
             gradient(&p, [0.5, 0.25], &mut to, &mut change);
             assert_eq!(change, alone, "{length}");

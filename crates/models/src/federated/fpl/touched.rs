@@ -44,6 +44,16 @@ impl Touched {
         Marking { own: &self.own, met: &mut self.met, groups: &mut self.groups }
     }
 
+    /// Forgets what the owner has, where nothing was added.
+    #[inline(always)]
+    pub(super) fn forget(&mut self, history: &[u32]) {
+        if self.groups.is_empty() {
+            self.own.fill(0);
+        } else {
+            history.iter().for_each(|&item| self.own[item as usize / 64] = 0);
+        }
+    }
+
     /// Lists the items in ascending order with their marks, and forgets them and what the owner has.
     #[inline(always)]
     pub(super) fn drain(&mut self, history: &[u32], items: &mut Vec<u32>, marks: &mut Vec<RowOrigin>, most: usize) {
@@ -65,9 +75,7 @@ impl Touched {
                     bits &= bits - 1;
                 }
             }
-            for &item in history {
-                own[item as usize / 64] = 0;
-            }
+            self.forget(history);
         }
         let count = into.count;
         items.truncate(count);
