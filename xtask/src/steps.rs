@@ -70,7 +70,15 @@ fn doctest() -> Result<Outcome> {
     passed(show_and_run(&mut cargo(["test", "--workspace", "--doc"])))
 }
 
+/// Encryption is off by default; its schemes are tested all the same.
+fn encryption() -> Result<()> {
+    let packages = ["--package", "sottovoce-privacy", "--package", "sottovoce-device"];
+    let tests = ["--features", "he", "-E", "binary(he) or test(encryption)"];
+    show_and_run(cargo(["nextest", "run"]).args(packages).args(tests))
+}
+
 fn test() -> Result<Outcome> {
+    encryption()?;
     let mut nextest = cargo(["nextest", "run", "--workspace"]);
     match Cluster::start()? {
         Some(cluster) => passed(show_and_run(nextest.env(postgres::VARIABLE, cluster.url()))),

@@ -14,8 +14,8 @@ pub struct Named<'a> {
     pub findings: &'a Findings,
     /// Accuracy of the recommendations, by a metric that the caller names; higher is better.
     pub accuracy: Option<f64>,
-    /// The bound of differential privacy, if there is one.
-    pub epsilon: Option<f64>,
+    /// The bounds of differential privacy, against who reads the model and against the server, if there are any.
+    pub epsilon: (Option<f64>, Option<f64>),
 }
 
 const BASELINE: &str =
@@ -75,15 +75,18 @@ pub fn sweep_table(what: &str, accuracy: &str, variants: &[Named<'_>]) -> Table 
     table = table
         .column(Column::new("guess", "baseline").digits(3).help("AUC of ranking items by popularity."))
         .column(Column::new("accuracy", accuracy).higher().digits(4));
-    let has_epsilon = variants.iter().any(|variant| variant.epsilon.is_some());
+    let has_epsilon = variants.iter().any(|variant| variant.epsilon.0.is_some());
     if has_epsilon {
-        table = table.column(Column::new("epsilon", "epsilon").digits(2));
+        let help = "Without amplification by sampling, with the noise that came; none: no bound.";
+        table = table
+            .column(Column::new("epsilon", "epsilon").digits(2).help("Against who reads the model."))
+            .column(Column::new("epsilon_server", "against the server").digits(2).help(help));
     }
     for Named { label, findings, accuracy, epsilon, .. } in variants {
         let mut cells: Vec<_> =
             attacks.iter().map(|finding| findings.of(finding.name).map(|found| found.auc)).collect();
         cells.extend([findings.attacks.first().map(|found| found.guess_auc), *accuracy]);
-        cells.extend(has_epsilon.then_some(*epsilon));
+        cells.extend(has_epsilon.then_some([epsilon.0, epsilon.1]).into_iter().flatten());
         table = table.row(cells.into_iter().map(Cell::maybe).fold(Row::new(label.clone()), Row::cell));
     }
     table

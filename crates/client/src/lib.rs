@@ -13,7 +13,7 @@
 //! and the crate builds for wasm32.
 //!
 //! ```
-//! use sottovoce_client::{DeviceRound, LoadedModel, NoFigures, Randomness, Secret, Seeds, Upload};
+//! use sottovoce_client::{DeviceRound, Digest, LoadedModel, NoFigures, Randomness, Secret, Seeds, Upload};
 //! use sottovoce_core::Rng;
 //! use sottovoce_protocol::{FederationId, Ledger, ModelSpec, ModelVersion, Policy, RoundTerms};
 //! use sottovoce_protocol::{SharedModel, TermsDraft};
@@ -38,11 +38,12 @@
 //! let outcome = model.run_round(
 //!     &DeviceRound {
 //!         terms: &terms,
+//!         digest: Digest::of(&shared.parameters),
 //!         shared: &shared,
 //!         history: (&[2, 3, 11]).into(),
 //!         figures: &NoFigures,
 //!         policy: &Policy::new(0.5)?,
-//!         randomness: &Seeds::Own.in_round(&secret, &secret, "fpl", terms.round),
+//!         randomness: &Seeds::Own.in_round((&secret, &secret), "fpl", terms.round, [8; 32]),
 //!         key: None,
 //!         identity: None,
 //!         client_index: None,
@@ -58,6 +59,7 @@
 mod audiences;
 pub mod bytes;
 pub mod criteria;
+mod digest;
 mod error;
 mod loaded;
 mod randomness;
@@ -67,6 +69,7 @@ pub mod streams;
 
 pub use audiences::{RANDOMISED_RESPONSE, category_scores, measurement_epsilon, question_score, record_report};
 pub use criteria::{Figures, NoFigures};
+pub use digest::Digest;
 pub use error::{ClientError, Declined};
 pub use loaded::{DeviceRound, LoadedModel, Outcome, Upload};
 pub use randomness::{InRound, Randomness, Secret, Seeds, SimulatedRandomness};

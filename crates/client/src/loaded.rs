@@ -1,7 +1,7 @@
 //! A model as a device holds it: named by round terms, with its working memory.
 
 use crate::round::{Buffers, Device, Round, Training};
-use crate::{ClientError, Declined, Figures, Randomness, Sealing, SealingError};
+use crate::{ClientError, Declined, Digest, Figures, Randomness, Sealing, SealingError};
 use sottovoce_core::{Facts, History, Rng};
 use sottovoce_models::federated::{DynClient, DynModel, Prepared, find};
 use sottovoce_models::settings::TermsError;
@@ -31,6 +31,9 @@ pub struct DeviceRound<'a, R> {
     pub terms: &'a RoundTerms,
     /// The shared model.
     pub shared: &'a Arc<SharedModel>,
+    /// Digest of the model that the device was given for the round, to which a seal is bound. In a measurement that is
+    /// the federation's, not the one that `shared` is.
+    pub digest: Digest,
     /// The user's items, ascending, each once.
     pub history: History<'a>,
     /// What the device can say of them.
@@ -295,7 +298,7 @@ fn protect<R: Randomness>(
         let sealing = Sealing::encryption(terms, privacy, key, words, &mut generator);
         return sealing.map(Upload::Sealed).map_err(Declined::terms);
     }
-    let Some(config) = privacy.config().secagg_config(terms, words.len()) else {
+    let Some(config) = privacy.config().secagg_config(terms, round.digest.bytes(), words.len()) else {
         codec::encode_quantized(disclosed, words, &mut bytes);
         return Ok(Upload::Message(bytes.into()));
     };

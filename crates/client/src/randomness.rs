@@ -72,8 +72,8 @@ impl Randomness for SimulatedRandomness<'_> {
     }
 }
 
-/// Random bytes that a device is given at enrolment and never sends. Its random numbers, keys and idempotency keys
-/// follow from them, so that a device that was killed does the same again.
+/// Random bytes that a device is given at enrolment and never sends. Its random numbers and idempotency keys follow
+/// from them, masks and noise together with fresh ones.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
@@ -139,14 +139,16 @@ pub enum Seeds {
 }
 
 impl Seeds {
-    /// The random numbers of a round. `disclosure` is the secret that decides which items are disclosed; it outlives
-    /// the device's own secret when an owner enrols again.
+    /// The random numbers of a round, from the device's secret and the one that decides which items are disclosed; the
+    /// latter outlives the former when an owner enrols again. `fresh` are random bytes of the moment, for masks and
+    /// noise: a device restored from a back-up would otherwise hide another update of the same round under the same
+    /// ones, and the difference of the two would be in the open.
     pub fn in_round<'a>(
         &self,
-        secret: &'a Secret,
-        disclosure: &'a Secret,
+        (secret, disclosure): (&'a Secret, &'a Secret),
         model: &'a str,
         round: RoundId,
+        fresh: [u8; 32],
     ) -> InRound<'a> {
         let simulated = match *self {
             Self::Own => None,
@@ -156,7 +158,7 @@ impl Seeds {
                 Some((root, in_round, user))
             }
         };
-        InRound { secret, disclosure, model, round, simulated }
+        InRound { secret, disclosure, model, round, fresh, simulated }
     }
 }
 
@@ -166,10 +168,17 @@ pub struct InRound<'a> {
     disclosure: &'a Secret,
     model: &'a str,
     round: RoundId,
+    fresh: [u8; 32],
     simulated: Option<(Rng, Rng, u64)>,
 }
 
 impl InRound<'_> {
+    /// 32 secret bytes that no other attempt at this round has.
+    fn fresh_key(&self, label: &str) -> [u8; 32] {
+        let detail = [&self.round.0.to_le_bytes()[..], &self.fresh].concat();
+        *self.secret.derive(label, &detail).as_bytes()
+    }
+
     fn simulated(&self) -> Option<SimulatedRandomness<'_>> {
         let (root, round, user) = self.simulated.as_ref()?;
         Some(SimulatedRandomness { root, round, user: *user })
@@ -200,18 +209,18 @@ impl Randomness for InRound<'_> {
     }
 
     fn training_noise(&self) -> SecureRng {
-        let own = || SecureRng::new(self.secret.key(streams::TRAINING_NOISE, self.round));
+        let own = || SecureRng::new(self.fresh_key(streams::TRAINING_NOISE));
         self.simulated().map_or_else(own, |simulated| simulated.training_noise())
     }
 
     fn upload_noise(&self) -> SecureRng {
-        let own = || SecureRng::new(self.secret.key(streams::UPLOAD_NOISE, self.round));
+        let own = || SecureRng::new(self.fresh_key(streams::UPLOAD_NOISE));
         self.simulated().map_or_else(own, |simulated| simulated.upload_noise())
     }
 
     /// Always the device's own: masks and encryption cancel in the sum.
     fn seal_seed(&self, purpose: &str) -> [u8; 32] {
-        self.secret.key(purpose, self.round)
+        self.fresh_key(purpose)
     }
 }
 
@@ -222,7 +231,7 @@ mod tests {
     #[test]
     fn own_numbers_differ_by_secret_purpose_and_round_and_repeat() {
         let (one, two) = (Secret::new([1; 32]), Secret::new([2; 32]));
-        let of = |secret, model, round| Seeds::Own.in_round(secret, secret, model, RoundId(round));
+        let of = |secret, model, round| Seeds::Own.in_round((secret, secret), model, RoundId(round), [0; 32]);
         let drawn = |secret, round| of(secret, "fpl", round).round().next_u64();
         assert_eq!(drawn(&one, 3), drawn(&one, 3));
         let mut all = vec![drawn(&one, 3), drawn(&one, 4), drawn(&two, 3)];
@@ -238,9 +247,22 @@ mod tests {
     }
 
     #[test]
+    fn masks_and_noise_of_a_second_attempt_are_others() {
+        let secret = Secret::new([1; 32]);
+        let attempt = |fresh| Seeds::Own.in_round((&secret, &secret), "fpl", RoundId(3), [fresh; 32]);
+        let (one, two) = (attempt(1), attempt(2));
+        assert_eq!(one.seal_seed("seal"), attempt(1).seal_seed("seal"));
+        assert_ne!(one.seal_seed("seal"), two.seal_seed("seal"));
+        assert_ne!(one.upload_noise().seed(), two.upload_noise().seed());
+        assert_ne!(one.training_noise().seed(), two.training_noise().seed());
+        // Which items are disclosed must not be drawn again.
+        assert_eq!(one.round().next_u64(), two.round().next_u64());
+    }
+
+    #[test]
     fn simulated_numbers_are_the_simulators() {
         let secret = Secret::new([0; 32]);
-        let deployed = Seeds::Simulated { seed: 7, user: 12 }.in_round(&secret, &secret, "fpl", RoundId(5));
+        let deployed = Seeds::Simulated { seed: 7, user: 12 }.in_round((&secret, &secret), "fpl", RoundId(5), [0; 32]);
         let root = streams::root(7, "fpl");
         let round = streams::round(&root, 5);
         let simulated = SimulatedRandomness { root: &root, round: &round, user: 12 };

@@ -57,12 +57,26 @@ pub enum SealingError {
     /// Privacy layers that do not go together.
     #[error(transparent)]
     Privacy(#[from] PrivacyError),
+    /// A sum of fewer updates than the owner demands. Fields: how many, at least; the owner's least cohort.
+    #[error(
+        "the server wants to open a sum of which only {0} updates are certain, this device's included; its owner \
+         demands {1}"
+    )]
+    SmallSum(usize, u32),
     /// The stored terms cannot be read.
     #[error("the stored terms of the round: {0}")]
     Terms(DecodeError),
     /// Encryption needs the key that devices share.
     #[error("this device has no key of the federation")]
     NoKey,
+}
+
+/// The neighbours whose updates came, if the sum that is opened with their help is large enough for the owner. What can
+/// be opened without the other devices of the round is at least this device's update and those that it names.
+fn survivors(bytes: &[u8], least: u32) -> Result<secagg::Survivors, SealingError> {
+    let survivors = secagg::Survivors::decode(bytes)?;
+    let certain = survivors.survived.len() + 1;
+    if certain < least as usize { Err(SealingError::SmallSum(certain, least)) } else { Ok(survivors) }
 }
 
 impl Sealing {
@@ -123,7 +137,8 @@ impl Sealing {
         matches!(self.stage, Stage::Encrypt | Stage::Decrypt) && (self.stage == Stage::Decrypt || self.out.is_none())
     }
 
-    /// The next step, after a message of the server.
+    /// The next step, after a message of the server; for an owner with this identity, who demands that no fewer than
+    /// `least` updates are opened together.
     ///
     /// # Errors
     /// If the message is malformed or must not be followed; the device then leaves the round.
@@ -131,7 +146,7 @@ impl Sealing {
         &self,
         bytes: &[u8],
         key: Option<&[u8; 32]>,
-        identity: Option<secagg::Identity>,
+        (identity, least): (Option<secagg::Identity>, u32),
         generator: &mut SecureRng,
     ) -> Result<Self, SealingError> {
         if matches!(self.stage, Stage::Encrypt | Stage::Decrypt) {
@@ -142,12 +157,12 @@ impl Sealing {
             Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
             Stage::Share => (Stage::Mask, device.mask(&secagg::EncryptedShares::decode(bytes)?, &self.words)?.encode()),
             Stage::Mask if device.config().signed => {
-                (Stage::Confirm, device.confirm(&secagg::Survivors::decode(bytes)?)?.encode())
+                (Stage::Confirm, device.confirm(&survivors(bytes, least)?)?.encode())
             }
             Stage::Confirm => {
                 (Stage::Unmask, device.unmask_confirmed(&secagg::Confirmations::decode(bytes)?)?.encode())
             }
-            _ => (Stage::Unmask, device.unmask(&secagg::Survivors::decode(bytes)?)?.encode()),
+            _ => (Stage::Unmask, device.unmask(&survivors(bytes, least)?)?.encode()),
         };
         // Once masked, the update is not needed in the clear again.
         let words = if stage >= Stage::Mask { Vec::new() } else { self.words.clone() };

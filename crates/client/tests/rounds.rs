@@ -2,8 +2,8 @@
 
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
 use sottovoce_client::{
-    Buffers, ClientError, Declined, Device, DeviceRound, Figures, LoadedModel, NoFigures, Outcome, Round, Secret,
-    Seeds, SimulatedRandomness, Training, Upload, criteria, streams,
+    Buffers, ClientError, Declined, Device, DeviceRound, Digest, Figures, LoadedModel, NoFigures, Outcome, Round,
+    Secret, Seeds, SimulatedRandomness, Training, Upload, criteria, streams,
 };
 use sottovoce_core::Rng;
 use sottovoce_models::federated::{self, DynModel};
@@ -220,11 +220,12 @@ fn run(
     let shared = SharedModel { federation: FederationId(0), version: ModelVersion(0), parameters };
     let round = DeviceRound {
         terms,
+        digest: Digest::of(&shared.parameters),
         shared: &Arc::new(shared),
         history: history.into(),
         figures: &NoFigures,
         policy,
-        randomness: &Seeds::Own.in_round(secret, secret, &terms.model.name, terms.round),
+        randomness: &Seeds::Own.in_round((secret, secret), &terms.model.name, terms.round, [5; 32]),
         key: None,
         identity: None,
         client_index: None,

@@ -25,6 +25,9 @@ pub enum DeviceError {
     /// The change of policy is invalid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// No budget of differential privacy.
+    #[error("{0} is no budget: expected an epsilon above 0")]
+    EpsilonBudget(f64),
     /// The history or the roster is too long.
     #[error("{found} {what}, this device stores at most {most}")]
     TooLong {

@@ -10,8 +10,8 @@
 //! the last one, trains and discloses (`sottovoce-client` does the latter two). It then *stores private model, ledger
 //! and encoded update in one atomic step*. Only then does it upload, the same bytes under the same idempotency key
 //! until the server has acknowledged or rejected them. A device that is killed before that step trains again, from the
-//! same random numbers to the same bytes; killed after it, it uploads what it has stored. So an update counts once and
-//! a private model advances once a round, whatever fails.
+//! same random numbers but under masks and noise of its own; killed after it, it uploads what it has stored. So an
+//! update counts once and a private model advances once a round, whatever fails.
 //!
 //! # How to drive it
 //!
@@ -65,6 +65,7 @@
 //!
 //! `files` ([`FileStore`]) and `http` ([`HttpTransport`]) are on by default; without them the crate builds for wasm32.
 
+mod account;
 mod audiences;
 mod bounds;
 mod device;
@@ -76,6 +77,7 @@ mod history;
 mod http;
 mod items;
 mod model_cache;
+mod protection;
 mod reading;
 mod schedule;
 mod state;
@@ -83,10 +85,12 @@ mod store;
 mod transport;
 mod upload_credential;
 
+pub use account::ACCOUNT_DELTA;
 pub use audiences::{Segment, Spending};
 pub use bounds::Bounds;
 pub use device::{
-    Action, AudienceMembership, Device, DisclosedItem, Enrolment, Explanation, Options, Recommendation, RecommendedItem,
+    ACCEPTABLE, Action, AudienceMembership, Device, DisclosedItem, Enrolment, Entropy, Explanation, Options,
+    Recommendation, RecommendedItem,
 };
 pub use error::DeviceError;
 #[cfg(feature = "files")]
@@ -95,10 +99,10 @@ pub use history::{History, ImportError, ImportSummary, read_history};
 #[cfg(feature = "http")]
 pub use http::{HttpError, HttpOptions, HttpTransport};
 pub use items::{CatalogError, Items, Lookup};
-pub use model_cache::{Digest, ModelCache, NoCache, SharedCache};
+pub use model_cache::{ModelCache, NoCache, SharedCache};
 pub use reading::{ClickImport, ReadPage, Reading};
 pub use schedule::{Always, Conditions, NextStep, StopReason, Timing, WaitReason};
-pub use sottovoce_client::{Secret, Seeds};
+pub use sottovoce_client::{Digest, Secret, Seeds};
 pub use sottovoce_privacy::secagg::{IdentityKey, Roster, RosterError, read_roster};
 pub use state::Membership;
 #[cfg(feature = "files")]

@@ -1,37 +1,11 @@
 //! Decoded models and their working memory, which the devices of one process can share.
 
-use sottovoce_client::LoadedModel;
+use sottovoce_client::{Digest, LoadedModel};
 use sottovoce_core::Facts;
 use sottovoce_models::settings::TermsError;
-use sottovoce_protocol::{ModelSpec, Parameters, SharedModel};
+use sottovoce_protocol::{ModelSpec, SharedModel};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// BLAKE3 of a shared model's values: all tables' f32, little-endian, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digest(blake3::Hash);
-
-impl Digest {
-    /// The digest of a model.
-    pub fn of(parameters: &Parameters) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        parameters.le_bytes(|bytes| {
-            hasher.update(bytes);
-        });
-        Self(hasher.finalize())
-    }
-
-    /// From 64 hexadecimal digits.
-    pub fn from_hex(text: &str) -> Option<Self> {
-        blake3::Hash::from_hex(text.trim()).ok().map(Self)
-    }
-}
-
-impl std::fmt::Display for Digest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.to_hex().fmt(f)
-    }
-}
 
 /// What devices of one process can share: shared models, and loaded models with their working memory.
 pub trait ModelCache: Send + Sync {
@@ -137,7 +111,7 @@ impl ModelCache for SharedCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sottovoce_protocol::{FederationId, Keyed, Layout, ModelVersion, Shape};
+    use sottovoce_protocol::{FederationId, Keyed, Layout, ModelVersion, Parameters, Shape};
 
     #[test]
     fn holds_the_latest_models_by_digest() {

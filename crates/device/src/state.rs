@@ -1,8 +1,10 @@
 //! A device's durable state, stored as one block.
 
+use crate::account::Account;
 use crate::audiences::AudienceState;
 use crate::bounds::Bounds;
 use crate::history::History;
+use crate::protection::Protection;
 use crate::reading::{self, ReadPage};
 use crate::upload_credential::UploadCredential;
 use sottovoce_client::bytes::{Read, Reader, Writer};
@@ -24,7 +26,8 @@ use std::sync::Arc;
 /// - 6: the secret that decides which items are disclosed
 /// - 7: audiences
 /// - 8: pages read last
-const VERSION: u8 = 8;
+/// - 9: the federation's protection, the device's own account
+const VERSION: u8 = 9;
 
 /// A device's membership in its federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +107,9 @@ pub(crate) struct State {
     /// Identities that the owner trusts.
     pub(crate) roster: Option<Arc<Roster>>,
     pub(crate) audiences: AudienceState,
+    pub(crate) protection: Protection,
+    /// Of differential privacy against the server.
+    pub(crate) account: Account,
 }
 
 impl State {
@@ -142,6 +148,8 @@ impl State {
         write_audience_policy(&self.policy.audiences, &mut out);
         self.audiences.write(&mut out);
         reading::write(&self.pages, &mut out);
+        self.protection.write(&mut out);
+        self.account.write(&mut out);
         out.0
     }
 
@@ -186,6 +194,8 @@ impl State {
             uploads_are_retained: false,
             roster: None,
             audiences: AudienceState::default(),
+            protection: Protection::default(),
+            account: Account::default(),
         };
         // Owners who chose per-round disclosure before there was another mode keep it.
         state.policy.disclosure = DisclosureMode::PerRound;
@@ -220,13 +230,17 @@ impl State {
         if version >= 8 {
             state.pages = Arc::new(reading::read(from)?);
         }
+        if version >= 9 {
+            state.protection = Protection::read(from)?;
+            state.account = Account::read(from)?;
+        }
         from.end("end")?;
         Ok(state)
     }
 
-    /// The device's random numbers in a round.
-    pub(crate) fn randomness<'a>(&'a self, model: &'a str, round: RoundId) -> InRound<'a> {
-        self.seeds.in_round(&self.secret, &self.disclosure_secret, model, round)
+    /// The device's random numbers in a round; `fresh` matters to masks and noise only.
+    pub(crate) fn randomness<'a>(&'a self, model: &'a str, round: RoundId, fresh: [u8; 32]) -> InRound<'a> {
+        self.seeds.in_round((&self.secret, &self.disclosure_secret), model, round, fresh)
     }
 }
 
@@ -425,6 +439,8 @@ mod tests {
             uploads_are_retained: true,
             roster: Some(Arc::new([[1; 32], [2; 32]].into())),
             audiences: crate::audiences::tests::state(),
+            protection: crate::protection::tests::protection(),
+            account: crate::account::tests::account(),
         }
     }
 
@@ -441,12 +457,20 @@ mod tests {
             disclosure_secret: Secret::new([7; 32]),
             audiences: AudienceState::default(),
             pages: Arc::default(),
+            protection: Protection::default(),
+            account: Account::default(),
             ..state()
         };
         state.policy.refused_layers.clear();
         state.policy.disclosure = DisclosureMode::PerRound;
         state.policy.audiences = AudiencePolicy::default();
         let mut older = state.encode();
+        let mut about_protection = Writer::default();
+        state.protection.write(&mut about_protection);
+        state.account.write(&mut about_protection);
+        assert_eq!(older.split_off(older.len() - about_protection.0.len()), about_protection.0);
+        older[0] = 8;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.split_off(older.len() - 8), [0; 8]);
         older[0] = 7;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
@@ -485,8 +509,8 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[9], &state().encode()[1..]].concat();
-        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 9, this build reads 8");
+        let newer = [&[10], &state().encode()[1..]].concat();
+        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 10, this build reads 9");
     }
 
     proptest! {

@@ -138,6 +138,18 @@ impl Store for MemoryStore {
     }
 }
 
+/// Fresh random bytes, where the build knows where from.
+#[cfg(feature = "files")]
+pub(crate) fn system_entropy() -> Result<[u8; 32], StoreError> {
+    random_bytes()
+}
+
+/// Fresh random bytes, where the build knows where from.
+#[cfg(not(feature = "files"))]
+pub(crate) fn system_entropy() -> Result<[u8; 32], StoreError> {
+    Err(StoreError::Random("this build has no source of them; its embedder sets Options::entropy".to_owned()))
+}
+
 /// Random bytes of the operating system.
 #[cfg(feature = "files")]
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {

@@ -2,11 +2,14 @@
 
 mod common;
 
-use common::{Server, World, device};
+use common::{Server, SharedStore, World, device, enrolment, options};
 use sottovoce_device::{Device, NextStep, Request, Response, Transport, TransportError, WaitReason};
 use sottovoce_privacy::quantize::RowLayout;
-use sottovoce_privacy::{PrivacyConfig, Quantization, Seal};
-use sottovoce_protocol::{FederationId, ModelVersion, Refusal, RoundId, SharedModel};
+use sottovoce_privacy::tokens::{Issuer, Scope};
+use sottovoce_privacy::{
+    ENCRYPTION, Noise, Placement, PrivacyConfig, Quantization, Scheme, Seal, anonymous_layer, commitment, key_digest,
+};
+use sottovoce_protocol::{FederationId, ModelVersion, PrivacyTerms, Refusal, RoundId, RoundTerms, SharedModel};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -190,4 +193,209 @@ fn a_refusal_says_no_more_than_its_reason() {
     server.with(|world| set(world, "learning_rate", "NaN"));
     device.step(&*server, NOW).unwrap();
     assert_eq!(server.with(|world| world.refusals.clone()), [(0, Refusal::UnknownModel("fpl".to_owned()))]);
+}
+
+/// What the device says to a round with these layers.
+fn asked(device: &mut Device, server: &Server, privacy: PrivacyTerms, cohort: u32) -> WaitReason {
+    server.with(|world| {
+        (world.terms.privacy, world.terms.cohort_size) = (privacy, cohort);
+        world.terms.round.0 += 1;
+    });
+    let sealed = Adding { server, header: Some(("sottovoce-seat", "0")) };
+    let NextStep::Wait(_, reason) = device.step(&sealed, NOW).unwrap() else { panic!("stopped for good") };
+    reason
+}
+
+fn declined(reason: &WaitReason) -> &str {
+    let WaitReason::Declined { why, .. } = reason else { panic!("{reason:?}") };
+    why
+}
+
+fn layers(noise: Option<Noise>, seal: Option<Seal>) -> PrivacyTerms {
+    let quantization = Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense };
+    PrivacyConfig { quantization: Some(quantization), noise, seal }.terms()
+}
+
+fn masks(dropout: f64) -> Option<Seal> {
+    Some(Seal::SecureAggregation { dropout, colluding: 0.1, identities: false })
+}
+
+/// A server that strikes the layers out of the terms gets nothing in the open, until the owner says so; and then
+/// nothing less than what the owner agreed to.
+#[test]
+fn declines_terms_with_layers_struck_out() {
+    let server = Server::new();
+    let (mut device, store) = device(0);
+    let noise = |multiplier| Some(Noise { shares: 20, ..Noise::new(Placement::Distributed, multiplier) });
+    // This server cannot hold a sealed round, so the device leaves it; but it took part.
+    let reason = asked(&mut device, &server, layers(noise(0.5), masks(0.3)), 30);
+    assert!(matches!(reason, WaitReason::UpdateRejected { .. }), "{reason:?}");
+    let mut device = Device::open(Box::new(store), options()).unwrap();
+    server.paths();
+    for (weaker, what) in [
+        (PrivacyTerms::default(), "the seal is gone"),
+        (layers(None, masks(0.3)), "the noise is gone"),
+        (layers(noise(0.4), masks(0.3)), "a noise multiplier of 0.4 instead of 0.5"),
+        (layers(noise(0.5), masks(0.35)), "may drop out"),
+    ] {
+        let reason = asked(&mut device, &server, weaker, 30);
+        let why = declined(&reason);
+        assert!(why.contains(what) && why.contains("--accept-weaker"), "{why}");
+    }
+    let paths = server.paths();
+    assert!(!paths.iter().any(|path| path.ends_with("updates") || path.ends_with("seal")), "{paths:?}");
+    // The owner agrees to the last of them: not to all.
+    assert!(device.accept_weaker().unwrap() && !device.accept_weaker().unwrap());
+    let reason = asked(&mut device, &server, PrivacyTerms::default(), 30);
+    assert!(declined(&reason).contains("the seal is gone"));
+    let reason = asked(&mut device, &server, layers(noise(0.5), masks(0.35)), 30);
+    assert!(matches!(reason, WaitReason::UpdateRejected { .. }), "{reason:?}");
+    // Open rounds, if the owner agrees to them.
+    asked(&mut device, &server, PrivacyTerms::default(), 30);
+    assert!(device.accept_weaker().unwrap());
+    let reason = asked(&mut device, &server, PrivacyTerms::default(), 30);
+    assert!(matches!(reason, WaitReason::UpdateAccepted { .. }), "{reason:?}");
+}
+
+#[test]
+fn declines_thresholds_noise_and_shares_below_its_floors() {
+    let noise = |multiplier, shares| Some(Noise { shares, ..Noise::new(Placement::Distributed, multiplier) });
+    let cases = [
+        (layers(None, masks(0.9)), "could open a single mask"),
+        (layers(noise(1e-9, 20), masks(0.3)), "a noise multiplier of 0.000000001 hides nothing"),
+        (layers(noise(1.0, 4_000_000_000), masks(0.3)), "noise in 4000000000 shares"),
+        (layers(Some(Noise::new(Placement::Local, 1e-3)), None), "hides nothing"),
+    ];
+    for (privacy, what) in cases {
+        let (server, (mut device, _)) = (Server::new(), device(0));
+        let reason = asked(&mut device, &server, privacy, 30);
+        assert!(declined(&reason).contains(what), "{reason:?}");
+        assert!(!server.paths().iter().any(|path| path.contains("models") || path.ends_with("seal")));
+    }
+}
+
+/// An owner who demands 40 does not take part in a round of 1,000 whose masks reach fewer: a part of it could be
+/// opened.
+#[test]
+fn declines_graphs_smaller_than_the_owners_least_cohort() {
+    let (server, (mut device, _)) = (Server::new(), device(0));
+    let demand = |device: &mut Device, least| {
+        device
+            .set_policy(|policy| {
+                policy.least_cohort = least;
+                Ok(())
+            })
+            .unwrap();
+    };
+    demand(&mut device, 100);
+    let reason = asked(&mut device, &server, layers(None, masks(0.3)), 100);
+    assert!(declined(&reason).contains("fewer than the 100 devices that the owner demands"), "{reason:?}");
+    demand(&mut device, 60);
+    let reason = asked(&mut device, &server, layers(None, masks(0.3)), 100);
+    assert!(matches!(reason, WaitReason::UpdateRejected { .. }), "{reason:?}");
+}
+
+/// Who opens an encrypted sum cannot see what it opens: another's ciphertext, or a crafted one that gives the key away.
+/// So no device takes part, let alone opens anything, unless its owner has accepted that by name.
+#[test]
+fn declines_encryption_that_its_owner_has_not_accepted_by_name() {
+    for scheme in [Scheme::Bfv, Scheme::Ckks] {
+        let (server, key) = (Server::new(), [5; 32]);
+        let mut new = enrolment(0);
+        new.key = Some(key);
+        let mut device = Device::enrol(Box::new(SharedStore::default()), new, options()).unwrap();
+        let encrypted = || layers(None, Some(Seal::Encryption { scheme, key: key_digest(&key) }));
+        let reason = asked(&mut device, &server, encrypted(), 30);
+        assert!(declined(&reason).contains("--accept encryption"), "{reason:?}");
+        assert!(!server.paths().iter().any(|path| path.contains("models") || path.ends_with("seal")));
+        device.set_accepted(ENCRYPTION, true).unwrap();
+        if cfg!(feature = "he") {
+            let reason = asked(&mut device, &server, encrypted(), 30);
+            assert!(!matches!(reason, WaitReason::Declined { .. }), "{reason:?}");
+        }
+    }
+}
+
+fn issuer(master: u8, round: u64) -> Issuer {
+    Issuer::new([master; 32], Scope { federation: FederationId(9), round: RoundId(round) })
+}
+
+fn anonymous(master: u8, round: u64) -> PrivacyTerms {
+    let quantization = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
+    let mut privacy = PrivacyConfig { quantization: Some(quantization), ..PrivacyConfig::default() }.terms();
+    privacy.layers.push(anonymous_layer(&issuer(master, round)));
+    privacy
+}
+
+/// A server that gives a device a key of its own could tell its tokens from those of others. Keys of all rounds follow
+/// from one, which the device has kept.
+#[test]
+fn declines_a_token_key_that_is_not_the_federations() {
+    let (server, (mut device, _)) = (Server::new(), device(0));
+    server.with(|world| world.issuer = Some(issuer(1, 1)));
+    let reason = asked(&mut device, &server, anonymous(1, 1), 30);
+    assert!(!matches!(reason, WaitReason::Declined { .. }), "{reason:?}");
+    let reason = asked(&mut device, &server, anonymous(2, 2), 30);
+    assert!(declined(&reason).contains("key for tokens is another one"), "{reason:?}");
+    // The key of another round, which others do not have in this one.
+    let reason = asked(&mut device, &server, anonymous(1, 1), 30);
+    assert!(declined(&reason).contains("derived from the federation's"), "{reason:?}");
+}
+
+/// What the federation was founded with comes with the enrolment token, from whoever gives it: a server that lies from
+/// the beginning does not pass.
+#[test]
+fn declines_a_first_round_that_is_not_what_the_enrolment_token_says() {
+    let founded = |master| {
+        let draft = sottovoce_protocol::TermsDraft {
+            federation: FederationId(9),
+            round: RoundId(1),
+            privacy: anonymous(master, 1),
+            ..Default::default()
+        };
+        commitment(&RoundTerms::freeze(draft).unwrap()).unwrap()
+    };
+    for (offered, passes) in [(anonymous(1, 1), true), (anonymous(2, 1), false), (PrivacyTerms::default(), false)] {
+        let server = Server::new();
+        server.with(|world| world.issuer = Some(issuer(1, 1)));
+        let mut new = enrolment(0);
+        new.token = format!("{}.{}", new.token, founded(1));
+        let mut device = Device::enrol(Box::new(SharedStore::default()), new, options()).unwrap();
+        let reason = asked(&mut device, &server, offered, 30);
+        assert_eq!(!matches!(reason, WaitReason::Declined { .. }), passes, "{reason:?}");
+        if !passes {
+            assert!(declined(&reason).contains("ask whoever gave you the token"), "{reason:?}");
+        }
+    }
+}
+
+/// Accounts of the server may say 1.8 where it is 9: the device counts by itself, without amplification and with the
+/// noise that must be there, and stops at its owner's budget, also after a restart and in another federation.
+#[test]
+fn declines_rounds_past_its_owners_budget() {
+    let (server, (mut device, store)) = (Server::new(), device(0));
+    let local = || layers(Some(Noise::new(Placement::Local, 4.0)), None);
+    device.set_epsilon_budget(Some(2.0)).unwrap();
+    let mut rounds = 0;
+    let reason = loop {
+        let reason = asked(&mut device, &server, local(), 30);
+        if matches!(reason, WaitReason::Declined { .. }) {
+            break reason;
+        }
+        rounds += 1;
+        assert!(rounds < 100);
+        device = Device::open(Box::new(store.clone()), options()).unwrap();
+    };
+    let (spent, unbounded) = device.account();
+    assert!(spent > 1.5 && spent <= 2.0 && unbounded == 0 && rounds > 1, "{spent} after {rounds} rounds");
+    assert!(declined(&reason).contains("its owner's budget (--epsilon-budget) is 2"), "{reason:?}");
+    // Noise that the server says it adds bounds nothing.
+    let reason = asked(&mut device, &server, layers(Some(Noise::new(Placement::Central, 4.0)), None), 30);
+    assert!(declined(&reason).contains("no noise of the devices"), "{reason:?}");
+    // The account goes with the store, not with the federation.
+    device.withdraw().unwrap();
+    let mut clock = NOW * 2;
+    common::go(&mut device, &server, &mut clock);
+    let again = Device::enrol(Box::new(store), enrolment(0), options()).unwrap();
+    assert_eq!((again.account(), again.epsilon_budget()), ((spent, 0), Some(2.0)));
 }

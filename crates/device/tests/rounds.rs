@@ -274,7 +274,7 @@ fn issuer(round: u64, master: u8) -> Issuer {
 #[test]
 fn anonymous_uploads_use_a_token_instead_of_the_credential() {
     let server = Server::new();
-    server.ask_for_anonymous_uploads(&issuer(0, 1).key(), issuer(0, 1));
+    server.ask_for_anonymous_uploads(&issuer(0, 1), issuer(0, 1));
     let (mut device, store) = device(0);
     let mut clock = NOW;
     // The answer to the request for the token is lost, then the device is killed, then the answer to the upload is
@@ -302,7 +302,7 @@ fn anonymous_uploads_use_a_token_instead_of_the_credential() {
 #[test]
 fn rejects_a_token_of_another_key_than_the_terms() {
     let server = Server::new();
-    server.ask_for_anonymous_uploads(&issuer(0, 1).key(), issuer(0, 2));
+    server.ask_for_anonymous_uploads(&issuer(0, 1), issuer(0, 2));
     let (mut device, _) = device(0);
     let mut clock = NOW;
     let next = go(&mut device, &server, &mut clock);

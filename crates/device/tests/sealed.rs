@@ -2,15 +2,17 @@
 
 mod common;
 
-use common::{Server, SharedStore, enrolment, options, problem};
-use sottovoce_device::{Device, Method, NextStep, Request, Response, Roster, Transport, TransportError, WaitReason};
+use common::{Server, SharedStore, World, enrolment, options, problem};
+use sottovoce_device::{
+    Device, Digest, Method, NextStep, Request, Response, Roster, Store as _, Transport, TransportError, WaitReason,
+};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::secagg::{
-    self, ClientIndex, Confirm, Confirmations, EncryptedShares, Header, Identity, Message as _, Neighbours,
+    self, Advertise, ClientIndex, Confirm, Confirmations, EncryptedShares, Header, Identity, Message as _, Neighbours,
     RevealedShare, Step, Sum, Survivors, Unmask,
 };
 use sottovoce_privacy::{IDENTITIES, PrivacyConfig, PrivacyMechanism, Quantization, Seal};
-use sottovoce_protocol::{Refusal, RoundTerms};
+use sottovoce_protocol::{Refusal, RoundTerms, SharedModel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,6 +25,10 @@ struct SealingServer {
     masks: Mutex<secagg::Server>,
     /// What a liar tells each device of the survivors, and what devices said to it then.
     lie: Option<fn(Survivors) -> Survivors>,
+    /// What one device is told instead of the truth: the terms, or the model.
+    other: Option<(ClientIndex, fn(&mut World))>,
+    /// All that devices posted for the seal.
+    said: Mutex<Vec<Vec<u8>>>,
     received: Mutex<BTreeMap<ClientIndex, Vec<Vec<u8>>>>,
 }
 
@@ -42,9 +48,10 @@ impl SealingServer {
         });
         let layout = server.with(|world| world.versions[0].parameters.layout());
         let length = PrivacyMechanism::new(&protection, &layout, DEVICES).unwrap().unwrap().quantizer().length();
-        let terms = protection.secagg_config(&RoundTerms::freeze(terms).unwrap(), length).unwrap();
+        let model = server.with(|world| Digest::of(&world.versions[0].parameters));
+        let terms = protection.secagg_config(&RoundTerms::freeze(terms).unwrap(), model.bytes(), length).unwrap();
         let masks = Mutex::new(secagg::Server::new(terms, [3; 32]).unwrap());
-        Self { server, masks, lie: None, received: Mutex::default() }
+        Self { server, masks, lie: None, other: None, said: Mutex::default(), received: Mutex::default() }
     }
 
     fn masks<T>(&self, work: impl FnOnce(&mut secagg::Server) -> T) -> T {
@@ -114,13 +121,24 @@ impl Transport for SealingServer {
         let client_index = self.server.with(|world| world.devices.get(&bearer).copied()).unwrap_or(0) as ClientIndex;
         if request.path.ends_with("/seal") || request.path.ends_with("/updates") {
             let receives = request.method == Method::Get;
+            if !receives {
+                self.said.lock().unwrap().push(request.body.to_vec());
+            }
             return Ok(if receives {
                 self.message_for(client_index)
             } else {
                 self.receive(client_index, &request.body)
             });
         }
-        let mut response = self.server.send(request)?;
+        let lie = self.other.filter(|(to, _)| *to == client_index).map(|(_, lie)| lie);
+        let truth = self.server.with(|world| {
+            let truth = (world.terms.clone(), world.versions.clone());
+            lie.into_iter().for_each(|lie| lie(world));
+            truth
+        });
+        let response = self.server.send(request);
+        self.server.with(|world| (world.terms, world.versions) = truth);
+        let mut response = response?;
         response.headers.push(("sottovoce-seat".to_owned(), client_index.to_string()));
         Ok(response)
     }
@@ -363,4 +381,102 @@ fn identity_and_roster_are_stored_and_limited() {
     let mut device = Device::open(Box::new(store), few).unwrap();
     let error = device.set_roster(Some(roster)).unwrap_err().to_string();
     assert_eq!(error, "2 identities, this device stores at most 1");
+}
+
+/// A server that lets all devices but one train on nothing, or on another model, to read that one's update off the sum.
+#[test]
+fn a_device_told_other_terms_or_another_model_sends_no_update() {
+    let terms = |world: &mut World| {
+        world.terms.model.settings.insert("learning_rate".to_owned(), "0.000001".to_owned());
+    };
+    let model = |world: &mut World| {
+        let mut model = SharedModel::clone(world.versions.last().unwrap());
+        model.parameters.tables_mut()[0].values_mut()[0] += 0.5;
+        *world.versions.last_mut().unwrap() = Arc::new(model);
+        world.differences = false;
+    };
+    for lie in [terms as fn(&mut World), model] {
+        let mut server = SealingServer::new(false);
+        server.other = Some((2, lie));
+        server.server.with(|world| world.private_models = true);
+        let mut all = members(&server, DEVICES);
+        without_roster(&mut all);
+        for step in 0..2 {
+            sweep(&server, &mut all, &[], step);
+            server.close_step();
+        }
+        sweep(&server, &mut all, &[], 2);
+        // Nobody could read the shares of the one, nor it those of the others: no update was sent.
+        assert_eq!(server.masks(|masks| masks.waiting_for().len()), DEVICES as usize);
+        for member in &all {
+            let Some(WaitReason::UpdateRejected { round: 0, why }) = &member.last else { panic!("{:?}", member.last) };
+            assert!(why.contains("do not decrypt"), "{why}");
+        }
+    }
+}
+
+/// With identities the device says already of the keys that they are not signed for its round.
+#[test]
+fn identities_do_not_sign_for_other_terms() {
+    let mut server = SealingServer::new(true);
+    server.other = Some((2, |world: &mut World| {
+        world.terms.model.settings.insert("learning_rate".to_owned(), "0.000001".to_owned());
+    }));
+    let mut all = members(&server, DEVICES);
+    sweep(&server, &mut all, &[], 0);
+    let Some(WaitReason::UpdateRejected { round: 0, why }) = &all[2].last else { panic!("{:?}", all[2].last) };
+    assert!(why.contains("malformed"), "{why}");
+    assert_eq!(server.masks(|masks| masks.waiting_for()), [2]);
+}
+
+/// The owner's least cohort holds for the sum that is opened, not for the devices that the server said it asked.
+#[test]
+fn opens_no_sum_of_fewer_than_the_owners_least_cohort() {
+    for (least, opens) in [(DEVICES - 1, true), (DEVICES, false)] {
+        let server = SealingServer::new(false);
+        let mut all = members(&server, DEVICES);
+        without_roster(&mut all);
+        for member in &mut all {
+            let demand = |policy: &mut sottovoce_protocol::Policy| {
+                policy.least_cohort = least;
+                Ok(())
+            };
+            member.device.set_policy(demand).unwrap();
+        }
+        for step in 0..4 {
+            sweep(&server, &mut all, if step >= 2 { &[4] } else { &[] }, step);
+            if step < 3 {
+                server.close_step();
+            }
+        }
+        let waiting = server.masks(|masks| masks.waiting_for().len());
+        assert_eq!(waiting == 0, opens, "{waiting}");
+        if !opens {
+            let Some(WaitReason::UpdateRejected { why, .. }) = &all[0].last else { panic!("{:?}", all[0].last) };
+            assert!(why.contains("only 4 updates are certain"), "{why}");
+        }
+    }
+}
+
+/// Two copies of one device, as from a back-up, in one round.
+#[test]
+fn a_restored_device_hides_its_update_under_other_masks() {
+    let server = SealingServer::new(false);
+    let mut all = members(&server, DEVICES);
+    without_roster(&mut all);
+    let backup = all[0].store.lock().load().unwrap().unwrap();
+    let items = all[0].device.items().unwrap().clone();
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let mut store = SharedStore::default();
+        store.commit(&backup).unwrap();
+        store.save_catalog(&items).unwrap();
+        let mut device = Device::open(Box::new(store), options()).unwrap();
+        let said = server.said.lock().unwrap().len();
+        device.step(&server, Duration::ZERO).unwrap();
+        let sent = server.said.lock().unwrap()[said].clone();
+        keys.push(Advertise::decode(&sent).unwrap().keys);
+    }
+    assert_ne!(keys[0].masks, keys[1].masks);
+    assert_ne!(keys[0].encryption, keys[1].encryption);
 }

@@ -423,7 +423,10 @@ fn figures(summary: &sottovoce_models::Summary) -> BTreeMap<String, f64> {
         [("clusters", count as f64), ("stale_uploads", found.stale as f64)]
     });
     let figures = figures.into_iter().chain(clusters);
-    let spent = summary.privacy.iter().flat_map(|spent| [("epsilon", spent.epsilon), ("delta", spent.delta)]);
+    let spent = summary.privacy.iter().flat_map(|spent| {
+        let server = spent.epsilon_server.unwrap_or(0.0);
+        [("epsilon", spent.epsilon), ("epsilon_server", server), ("delta", spent.delta)]
+    });
     let figures = figures.chain(spent).filter(|(_, value)| *value > 0.0);
     figures.map(|(name, value)| (name.to_owned(), value)).collect()
 }

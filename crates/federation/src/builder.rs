@@ -25,7 +25,7 @@ pub struct FederationBuilder {
     pub facts: Option<Arc<Facts>>,
     /// Devices that are expected to take part.
     pub devices: usize,
-    /// Determines the initial shared model and the cohorts.
+    /// Determines the initial shared model; the cohorts too where there is no `secret`.
     pub seed: u64,
     /// Whether devices are asked how many samples they trained on.
     pub samples: bool,
@@ -33,8 +33,9 @@ pub struct FederationBuilder {
     pub criteria: Vec<CriterionRequest>,
     /// Rounds that will be held; `None`: as the settings say.
     pub rounds: Option<u64>,
-    /// Seed of the server's noise: fresh and secret. `None`: from `seed`, to be compared with the simulator.
-    pub noise: Option<[u8; 32]>,
+    /// Seed of the server's noise and of its cohorts: fresh and secret. `None`: from `seed`, to be compared with the
+    /// simulator.
+    pub secret: Option<[u8; 32]>,
     /// Where updates are encrypted: the digest of the key that devices share.
     pub key_digest: Option<String>,
 }
@@ -133,12 +134,15 @@ impl FederationBuilder {
         let strategy = strategy::build(model.aggregation(&schedule, devices));
         let expected = schedule.cohort.size(devices);
         let simulated = || SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0);
-        let rng = self.noise.map_or_else(simulated, SecureRng::new);
+        let rng =
+            self.secret.map_or_else(simulated, |secret| SecureRng::new(secret).stream(streams::PRIVACY_ENGINE, 0));
         let held = self.rounds.unwrap_or(rounds);
         let engine = config.privacy_engine((expected, devices), held, self.key_digest.as_deref(), rng)?;
         check_dp_sgd(entry.info.name, &model.client(Some(&schedule)), engine.as_ref())?;
         let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
             .stopping_at(model.largest_value());
+        let cohorts = self.secret.map(|secret| SecureRng::new(secret).stream(streams::ROUNDS, 0));
+        let coordinator = cohorts.into_iter().fold(coordinator, Coordinator::drawing_in_secret);
         let coordinator = config.configured(coordinator, engine)?;
         Ok(HostedFederation { coordinator, rounds })
     }

@@ -15,7 +15,7 @@ use crate::{
 use sottovoce_client::streams;
 use sottovoce_core::Rng;
 use sottovoce_models::{ClusterFigures, Privacy};
-use sottovoce_privacy::PrivacyMechanism;
+use sottovoce_privacy::{PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub struct Coordinator {
     /// Larger values of the shared model say that training diverged.
     largest_value: f32,
     rng: Rng,
+    /// From which cohorts are drawn, if not from the seed that all may know.
+    cohort_secret: Option<SecureRng>,
 }
 
 impl Coordinator {
@@ -55,6 +57,7 @@ impl Coordinator {
             privacy_engine: None,
             largest_value: f32::MAX,
             rng,
+            cohort_secret: None,
         }
     }
 
@@ -219,9 +222,21 @@ impl Coordinator {
         self.strategy.advice()
     }
 
-    /// Randomness of the next round.
+    /// Randomness of the next round. Where cohorts are drawn in secret, each round has numbers of its own: who knows
+    /// those of some rounds, and the seed that all know, cannot foretell another's.
     pub(crate) fn randomness(&self) -> Rng {
-        self.rng.stream(streams::ROUND, self.round().0)
+        let round = self.round().0;
+        match &self.cohort_secret {
+            Some(secret) => Rng::new(secret.stream(streams::COHORT, round).next_u64()),
+            None => self.rng.stream(streams::ROUND, round),
+        }
+    }
+
+    /// The same with cohorts that follow from a secret instead of from the seed of the federation. Amplification by
+    /// sampling holds only against those who cannot tell who was asked.
+    #[must_use]
+    pub fn drawing_in_secret(self, secret: SecureRng) -> Self {
+        Self { cohort_secret: Some(secret), ..self }
     }
 
     /// The cohort of the next round, of devices that can be reached.

@@ -4,7 +4,7 @@ mod common;
 
 use common::deployed::Deployment;
 use common::{Given, builder, fitted, people, tensor_bits, word};
-use sottovoce_federation::{BuildError, FederationError, Population};
+use sottovoce_federation::{BuildError, FederationBuilder, FederationError, Population};
 use sottovoce_models::settings::Value;
 use sottovoce_protocol::{Policy, Received, Reportable};
 
@@ -89,4 +89,31 @@ fn a_server_rejects_settings_of_devices_and_missing_ones() {
         assert!(error.starts_with(&format!("setting {key} is about simulated devices")), "{error}");
     }
     assert!(build("bpr-mf", &[]).to_string().contains("fpl, fcf"));
+}
+
+/// Cohorts that follow from a public seed are foretold by whoever knows it: amplification by sampling is void then. A
+/// server draws them from a secret of its own; the simulator's can be repeated.
+#[test]
+fn cohorts_cannot_be_foretold_from_the_public_seed() {
+    let cohorts = |secret: Option<[u8; 32]>| {
+        let host = FederationBuilder { secret, ..builder(200, 40, SEED) };
+        let given = settings(20, &[("noise", word("central")), ("clip", Value::Real(0.5))]);
+        let mut server = host.build("fpl", given).unwrap().coordinator;
+        server.ask_among((0..200).collect());
+        let mut one = || {
+            let drawn = server.draw(&|_| true).cohort.to_vec();
+            server.skip();
+            drawn
+        };
+        (0..14).map(|_| one()).collect::<Vec<_>>()
+    };
+    let (foretold, one, other) = (cohorts(None), cohorts(Some([1; 32])), cohorts(Some([2; 32])));
+    assert_eq!(foretold, cohorts(None));
+    assert_eq!(one, cohorts(Some([1; 32])), "a server that was restarted with its secret goes on");
+    for (round, ((foretold, one), other)) in foretold.iter().zip(&one).zip(&other).enumerate() {
+        assert!(foretold != one && one != other && foretold != other, "round {round}");
+    }
+    // Also the sizes, by which each device's own chance shows.
+    let sizes = |cohorts: &[Vec<u32>]| cohorts.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_ne!(sizes(&foretold), sizes(&one));
 }

@@ -252,8 +252,11 @@ pub struct ClusterFigures {
 /// What a training spent of differential privacy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Privacy {
-    /// Epsilon, by tight accounts.
+    /// Epsilon against who reads the model, by tight accounts: cohorts are secret, and amplify.
     pub epsilon: f64,
+    /// Epsilon against the server: without amplification, with the noise that really came, less that of devices that
+    /// may collude. `None`: no bound.
+    pub epsilon_server: Option<f64>,
     /// Epsilon by Rényi differential privacy.
     pub epsilon_rdp: f64,
     /// Delta.

@@ -10,7 +10,8 @@ use crate::dp::DpError;
 use crate::he::HeError;
 use crate::quantize::{Form, FormError, Grid, GridError, Norm, Quantizer, RowLayout};
 use crate::{SumEncryption, secagg};
-use sottovoce_protocol::{Layout, RoundTerms};
+use sha2::{Digest, Sha256};
+use sottovoce_protocol::{Layout, RoundTerms, codec};
 use thiserror::Error;
 
 pub use noise::{Noise, NoiseDistribution, PerExample, Placement};
@@ -250,11 +251,13 @@ impl PrivacyConfig {
         Ok(Some(quantizer))
     }
 
-    /// The configuration of secure aggregation in a round for inputs of this length, if that is the seal.
-    pub fn secagg_config(&self, terms: &RoundTerms, length: usize) -> Option<secagg::Config> {
+    /// The configuration of secure aggregation in a round for inputs of this length, if that is the seal; bound to the
+    /// terms and to the digest of the model's bytes.
+    pub fn secagg_config(&self, terms: &RoundTerms, model: &[u8; 32], length: usize) -> Option<secagg::Config> {
         let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else { return None };
         let length = u32::try_from(length).ok()?;
         let plain = secagg::Config::new(terms.federation, terms.round, terms.cohort_size, length);
+        let plain = plain.bound_to(binding(terms, model));
         Some(secagg::Config { dropout, colluding, ..if identities { plain.signed() } else { plain } })
     }
 
@@ -283,6 +286,15 @@ impl PrivacyConfig {
         };
         Ok(Some(SumEncryption::new(*scheme, quantization, self.noise_bound(1), form.grid.steps(), length)?))
     }
+}
+
+/// A digest of all that a device was told of a round: its terms and its model. The deadline is left out: it is the time
+/// left, which differs from device to device.
+fn binding(terms: &RoundTerms, model: &[u8; 32]) -> [u8; 32] {
+    let mut encoded = Vec::new();
+    codec::encode_terms(&terms.clone().with_deadline(0), &mut encoded);
+    let terms = Sha256::digest(&encoded);
+    Sha256::new_with_prefix(b"sottovoce terms and model 1").chain_update(terms).chain_update(model).finalize().into()
 }
 
 impl Seal {

@@ -43,12 +43,15 @@ mod encryption;
 #[cfg(not(feature = "he"))]
 #[path = "encryption_absent.rs"]
 mod encryption;
+mod floors;
 pub mod he;
 mod key_digest;
 mod mechanism;
+mod pinned;
 pub mod quantize;
 mod rng;
 pub mod secagg;
+mod spending;
 pub mod tokens;
 
 pub use config::{
@@ -56,7 +59,9 @@ pub use config::{
     PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};
+pub use floors::{FloorError, LEAST_NOISE_MULTIPLIER};
 pub use key_digest::key_digest;
 pub use mechanism::PrivacyMechanism;
+pub use pinned::{commitment, lasting, weaker};
 pub use rng::SecureRng;
 pub use tokens::{anonymous_key, anonymous_layer};

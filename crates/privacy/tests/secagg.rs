@@ -234,6 +234,42 @@ fn devices_with_different_configurations_reject_each_other() {
     assert_eq!(misled.share(&down), Err(DeviceError::Unsigned(down.peers[0].0)));
 }
 
+/// A server that tells all devices but one other terms or another model, to read that one's update off the sum. Without
+/// identities nothing in the keys gives it away; the shares do, before any input is sent.
+#[test]
+fn devices_told_different_terms_send_no_input() {
+    let (victim, others) = (2, config(20).bound_to([1; 32]));
+    let mut round = Round::new(&others);
+    round.devices[victim as usize] =
+        Device::new(config(20).bound_to([2; 32]), victim, seed("device", victim), None).unwrap();
+    round.step(&BTreeSet::new()).unwrap();
+    round.step(&BTreeSet::new()).unwrap();
+    for client in 0..20 {
+        let down = EncryptedShares::decode(&round.server.message_for(client).unwrap()).unwrap();
+        let refused = round.devices[client as usize].mask(&down, &input(client)).unwrap_err();
+        let from = if client == victim { 0 } else { victim };
+        assert_eq!(refused, DeviceError::Decryption(from));
+    }
+}
+
+#[test]
+fn server_notices_masks_that_do_not_cancel() {
+    let mut round = brought_to(Step::Mask);
+    for client in 0..20 {
+        let down = round.server.message_for(client).unwrap();
+        let mut up = Masked::decode(&answer(&mut round.devices[client as usize], Step::Mask, &down).unwrap()).unwrap();
+        if client == 7 {
+            // As from a device whose masks were derived from something else.
+            up.words.iter_mut().zip(input(8)).for_each(|(word, other)| *word = word.wrapping_add(other));
+            *up.words.last_mut().unwrap() ^= 0x9e37_79b9;
+        }
+        round.server.receive(client, &up.encode()).unwrap();
+    }
+    round.server.close_step().unwrap();
+    assert_eq!(round.step(&BTreeSet::new()), Err(AbortReason::Residue(20)));
+    assert!(round.server.sum().is_none());
+}
+
 #[test]
 fn unconfirmed_devices_are_not_in_the_last_step() {
     let mut round = Round::new(&Config { signed: true, ..config(20) });

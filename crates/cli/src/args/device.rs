@@ -2,6 +2,7 @@
 
 use super::{TOP_K, cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
+use sottovoce_device::ACCEPTABLE;
 use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
 use sottovoce_protocol::{DisclosureMode, LayerRequirement, Policy};
 use std::path::PathBuf;
@@ -165,6 +166,9 @@ pub(crate) struct Enrol {
     /// Roster of public keys of the federation's devices; see `device identity`
     #[arg(long, value_name = "FILE")]
     pub(crate) roster: Option<PathBuf>,
+    /// Take part in rounds with this layer, which protects less than it seems; see `device policy`; repeatable
+    #[arg(long, value_name = "LAYER", value_parser = ACCEPTABLE)]
+    pub(crate) accept: Vec<String>,
     /// Fraction of your items used to compute uploads, from 0 to 1
     #[arg(long, value_name = "X", default_value_t = Policy::DEFAULT_PI)]
     pub(crate) pi: f64,
@@ -284,6 +288,19 @@ pub(crate) struct ChangePolicy {
     /// Accept this layer again
     #[arg(long, value_name = "LAYER", value_parser = [UPLOAD_RETENTION])]
     pub(crate) no_refuse: Vec<String>,
+    /// Agree to the weaker protection that the server asked for last, and to no less
+    #[arg(long)]
+    pub(crate) accept_weaker: bool,
+    /// Take part in rounds with this layer, which protects less than it seems: encryption protects a stolen database,
+    /// not you from the server
+    #[arg(long, value_name = "LAYER", value_parser = ACCEPTABLE)]
+    pub(crate) accept: Vec<String>,
+    /// Decline rounds with this layer again
+    #[arg(long, value_name = "LAYER", value_parser = ACCEPTABLE)]
+    pub(crate) no_accept: Vec<String>,
+    /// Most that uploads may say about you to the server, as epsilon by this device's own account; 0: any
+    #[arg(long, value_name = "X")]
+    pub(crate) epsilon_budget: Option<f64>,
     /// Criterion that may be reported when a round asks for it
     #[arg(long, value_name = "CRITERION", value_parser = CRITERIA)]
     pub(crate) report: Vec<String>,

@@ -79,9 +79,10 @@ The settings are the model's (`sottovoce models fpl`), among them cohort, over_s
   sottovoce federation create films --model fpl --catalog-of ml-100k \\
       --set triples=20 --set seal=bfv --devices 100 --federation-key films.key
   sottovoce device enrol --server https://films.example:8443 --federation films \\
-      --token-file token --history my-films.tsv --federation-key films.key
+      --token-file token --history my-films.tsv --federation-key films.key --accept encryption
 
-Give the file to devices, not to the server. Whoever has it can decrypt the updates.")]
+Give the file to devices, not to the server. Whoever has it can decrypt the updates. Encryption needs a build with the
+cargo feature `he`. It protects a database that is stolen from the server, not devices from a server that lies.")]
     Key {
         /// File to write; it must not exist yet
         #[arg(long, value_name = "FILE")]
@@ -220,7 +221,7 @@ pub(crate) struct Create {
     /// Key of `federation key` for encrypted updates; only its digest is sent
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
-    /// Derive the server's noise from the seed, to compare with the simulator; never for real devices
+    /// Derive the server's noise and cohorts from the seed, to compare with the simulator; never for real devices
     #[arg(long)]
     pub(crate) simulated_noise: bool,
     /// Retain every accepted upload for `sottovoce audit --uploads`; devices are told

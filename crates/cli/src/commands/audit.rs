@@ -51,8 +51,10 @@ struct Audited {
     settings: BTreeMap<String, String>,
     #[serde(flatten)]
     findings: Findings,
-    /// The privacy loss that differential privacy bounds; none where there is no differential privacy.
+    /// The privacy loss that differential privacy bounds, against readers of the model; none where there is none.
     epsilon: Option<f64>,
+    /// The same against the server; none where there is no bound.
+    epsilon_server: Option<f64>,
     metrics: BTreeMap<usize, Metrics>,
     /// Traffic of the training.
     bytes: Bytes,
@@ -164,9 +166,11 @@ impl Auditor<'_> {
         };
         let seconds = started.elapsed().as_secs_f64();
         let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
-        let epsilon = trained.summary.privacy.as_ref().map(|spent| spent.epsilon);
+        let spent = trained.summary.privacy.as_ref();
+        let (epsilon, epsilon_server) =
+            (spent.map(|spent| spent.epsilon), spent.and_then(|spent| spent.epsilon_server));
         let (down, up) = (trained.summary.traffic.down, trained.summary.traffic.up);
-        Ok(Audited { settings, findings, epsilon, metrics, bytes: Bytes { down, up }, seconds })
+        Ok(Audited { settings, findings, epsilon, epsilon_server, metrics, bytes: Bytes { down, up }, seconds })
     }
 }
 
@@ -188,7 +192,8 @@ impl Audited {
     }
 
     fn named(&self, label: String, value: Option<f64>) -> Named<'_> {
-        Named { label, value, findings: &self.findings, accuracy: self.ndcg(), epsilon: self.epsilon }
+        let epsilon = (self.epsilon, self.epsilon_server);
+        Named { label, value, findings: &self.findings, accuracy: self.ndcg(), epsilon }
     }
 }
 

@@ -189,6 +189,7 @@ fn item(items: &Items, word: &str) -> Result<String> {
 fn as_usage(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Policy(_)
+        | DeviceError::EpsilonBudget(_)
         | DeviceError::TooLong { what: "identities", .. }
         | DeviceError::UnknownItem(_)
         | DeviceError::Name(_)

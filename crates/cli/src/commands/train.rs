@@ -74,11 +74,29 @@ pub(crate) struct Outcome<'a, Data, Seconds> {
     /// The differential privacy guarantee, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     privacy: Option<Privacy>,
+    /// Its two epsilons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epsilon: Option<Epsilons>,
     /// Clusters of devices, where the server finds them.
     #[serde(skip_serializing_if = "Option::is_none")]
     clusters: Option<ClusterFigures>,
     seconds: Seconds,
     peak_rss_bytes: Option<u64>,
+}
+
+/// Against whom a person is protected how well.
+#[derive(Serialize)]
+pub(crate) struct Epsilons {
+    /// Who reads the model.
+    model: f64,
+    /// The server; none: no bound.
+    server: Option<f64>,
+}
+
+impl Epsilons {
+    pub(crate) fn of(spent: &Privacy) -> Self {
+        Self { model: spent.epsilon, server: spent.epsilon_server }
+    }
 }
 
 /// Metrics of lists of these candidates.
@@ -112,6 +130,7 @@ impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
             vectors: None,
             turnout: Some(summary.turnout).filter(|turnout| turnout.rounds > 0),
             privacy: summary.privacy.clone(),
+            epsilon: summary.privacy.as_ref().map(Epsilons::of),
             clusters: summary.clusters.clone(),
             seconds,
             peak_rss_bytes: measure::peak_rss_bytes(),
@@ -223,8 +242,10 @@ fn describe_turnout(turnout: &Turnout) -> String {
 
 fn describe_privacy(privacy: &Privacy) -> String {
     let mut text = format!(
-        "epsilon {:.3} at delta {:e} for {} ({} {} noise with multiplier {}, clipping norm {}, {} rounds; {:.3} by RDP accounting)",
+        "epsilon {:.3} against readers of the model, {} against the server, at delta {:e} for {} ({} {} noise with \
+         multiplier {}, clipping norm {}, {} rounds; {:.3} by RDP accounting)",
         privacy.epsilon,
+        privacy.epsilon_server.map_or_else(|| "without bound".to_owned(), |epsilon| format!("{epsilon:.3}")),
         privacy.delta,
         privacy.hides,
         privacy.placement,

@@ -46,7 +46,7 @@ fn create(server: &TestServer, training: &Training, rounds: u64) {
     let mut create =
         vec!["--model", training.model, "--catalog-of", TOWN, "--devices", "60", "--check-in-seconds", "0"];
     // A device that was killed and comes back has not dropped out.
-    create.extend(["--seal-step-seconds", "600", "--rounds", &rounds]);
+    create.extend(["--seal-step-seconds", "600", "--rounds", &rounds, "--simulated-noise"]);
     create.extend(training.settings.iter().flat_map(|setting| ["--set", setting.as_str()]));
     server.create("town", &create);
 }

@@ -72,6 +72,7 @@ fn equality_fpl_with_secure_aggregation() {
     compare("fpl", &[], &["factors=4", "triples=8", "cohort=20", "epochs=1", "seal=secagg"]);
 }
 
+#[cfg(feature = "he")]
 #[test]
 fn equality_fcf_with_encryption() {
     compare("fcf", &[], &["factors=4", "epochs=3", "cohort=60", "seal=bfv"]);

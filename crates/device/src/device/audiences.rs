@@ -131,10 +131,11 @@ impl Device {
         let round = DeviceRound {
             terms,
             shared: &Arc::new(counts),
+            digest: invitation.digest,
             history: cell.as_slice().into(),
             figures: &DeviceFigures { rows: &self.rows, items: self.items.as_deref(), now: when },
             policy: &policy,
-            randomness: &self.state.randomness(&terms.model.name, terms.round),
+            randomness: &self.state.randomness(&terms.model.name, terms.round, self.fresh()?),
             key: None,
             identity: self.signing_identity(),
             client_index: invitation.client_index,
@@ -147,7 +148,7 @@ impl Device {
 
     /// The score of each category, computed from what the policy discloses, as everything that leaves is.
     fn scores(&self, model: &ModelSpec, shared: &Parameters) -> Result<Vec<f32>, Declined> {
-        let seed = self.state.randomness(&model.name, RoundId(0)).fixed_disclosure();
+        let seed = self.state.randomness(&model.name, RoundId(0), [0; 32]).fixed_disclosure();
         let history: Vec<u32> = self.policy.disclosed_items(&self.rows.rows, seed).collect();
         let excluded: Vec<u32> = self.excluded_rows();
         let leaves_out = |category: u32| self.policy.hides(category) || excluded.contains(&category);

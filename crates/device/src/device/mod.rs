@@ -3,25 +3,28 @@
 mod audiences;
 mod identity;
 mod owner;
+mod protection;
 mod recommend;
 mod requests;
 mod responses;
 
 pub use audiences::AudienceMembership;
 pub use owner::DisclosedItem;
+pub use protection::ACCEPTABLE;
 pub use recommend::{Explanation, Recommendation, RecommendedItem};
 pub use requests::Action;
 
 use crate::bounds::Bounds;
 use crate::history::{History, Rows};
-use crate::model_cache::{Digest, ModelCache, NoCache};
+use crate::model_cache::{ModelCache, NoCache};
+use crate::protection::{Protection, split_token};
 use crate::reading::{self, PageVectors, ReadPage};
 use crate::schedule::{Always, Conditions, Timing, WaitReason};
 use crate::state::{self, Membership, State};
 use crate::store::{Store, StoreError};
 use crate::{DeviceError, Items};
 use requests::{Phase, RequestKind};
-use sottovoce_client::{LoadedModel, Secret, Seeds};
+use sottovoce_client::{Digest, LoadedModel, Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{Policy, RoundId, SharedModel};
 use std::collections::BTreeSet;
@@ -37,7 +40,7 @@ pub struct Enrolment {
     pub ca: String,
     /// The federation's name.
     pub federation: String,
-    /// The operator's enrolment token.
+    /// The operator's enrolment token, which may carry a digest of what the federation was founded with.
     pub token: String,
     /// Random bytes that never leave the device.
     pub secret: Secret,
@@ -56,6 +59,8 @@ pub struct Enrolment {
     /// Identities of other devices, where rounds ask for them. They must not come from the server either; the policy
     /// then requires identities.
     pub roster: Option<Roster>,
+    /// Layers that need the owner's word and have it: [`ACCEPTABLE`].
+    pub accept: BTreeSet<String>,
 }
 
 impl Enrolment {
@@ -74,9 +79,13 @@ impl Enrolment {
             items: None,
             key: None,
             roster: None,
+            accept: BTreeSet::new(),
         }
     }
 }
+
+/// Gives 32 random bytes that nobody else knows, others at each call.
+pub type Entropy = fn() -> Result<[u8; 32], StoreError>;
 
 /// What an embedder chooses once.
 pub struct Options {
@@ -88,13 +97,18 @@ pub struct Options {
     pub conditions: Box<dyn Conditions>,
     /// Models shared with other devices of the process.
     pub models: Arc<dyn ModelCache>,
+    /// Fresh random bytes, for masks and noise.
+    pub entropy: Entropy,
 }
 
 impl Default for Options {
-    /// Default bounds and timing, work at all times, no shared models.
+    /// Default bounds and timing, work at all times, no shared models, random bytes of the operating system. Without
+    /// the feature `files` there are none: an embedder brings them, or the device takes part in no round with noise or
+    /// a seal of its own.
     fn default() -> Self {
         let (bounds, timing) = (Bounds::default(), Timing::default());
-        Self { bounds, timing, conditions: Box::new(Always), models: Arc::new(NoCache) }
+        let entropy = crate::store::system_entropy;
+        Self { bounds, timing, conditions: Box::new(Always), models: Arc::new(NoCache), entropy }
     }
 }
 
@@ -139,10 +153,12 @@ impl Device {
     /// # Errors
     /// If the store has a device that takes part, cannot be used, or the history is too long.
     pub fn enrol(mut store: Box<dyn Store>, enrolment: Enrolment, options: Options) -> Result<Self, DeviceError> {
-        let Enrolment { server, ca, federation, token, secret, seeds, history, pages, items, key, roster, .. } =
-            enrolment;
+        let Enrolment {
+            server, ca, federation, token, secret, seeds, history, pages, items, key, roster, accept, ..
+        } = enrolment;
         let mut policy = enrolment.policy;
         check_name(&federation)?;
+        let (token, commitment) = split_token(token);
         check_length("interactions", history.len(), options.bounds.interactions)?;
         reading::check(&pages, &options.bounds)?;
         check_length("identities", roster.as_ref().map_or(0, Roster::len), options.bounds.roster)?;
@@ -160,6 +176,7 @@ impl Device {
             name: federation,
             membership: Membership::Enrolling { token },
             audiences: before.as_ref().map(|before| before.audiences.after_withdrawal()).unwrap_or_default(),
+            account: before.as_ref().map(|before| before.account.clone()).unwrap_or_default(),
             disclosure_secret: before.map_or_else(|| secret.clone(), |before| before.disclosure_secret),
             secret,
             seeds,
@@ -177,6 +194,7 @@ impl Device {
             key,
             uploads_are_retained: false,
             roster: roster.map(Arc::new),
+            protection: Protection { commitment, accepted: accept, ..Protection::default() },
         };
         if let Some(items) = &items {
             store.save_catalog(items)?;

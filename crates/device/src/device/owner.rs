@@ -123,7 +123,7 @@ impl Device {
         };
         let Ok(model) = self.load_model(&private.model) else { return Ok(false) };
         let mut values = private.values.clone();
-        let randomness = self.state.randomness(&private.model.name, round);
+        let randomness = self.state.randomness(&private.model.name, round, [0; 32]);
         let mut rng = randomness.round().stream(streams::ADAPTING, self.state.history.len() as u64);
         let adapted = model.adapt(&shared.model.parameters, &mut values, self.rows.history(), &mut rng);
         self.options.models.release(model);
@@ -244,7 +244,7 @@ impl Device {
             return None;
         }
         let model = self.state.private.as_ref().map_or("", |private| private.model.name.as_str());
-        let seed = self.state.randomness(model, RoundId(0)).fixed_disclosure();
+        let seed = self.state.randomness(model, RoundId(0), [0; 32]).fixed_disclosure();
         Some(self.policy.disclosed_items(&self.rows.rows, seed).collect())
     }
 

@@ -4,14 +4,14 @@ use super::{Device, audiences};
 use crate::DeviceError;
 use crate::audiences::Spending;
 use crate::history::DeviceFigures;
-use crate::model_cache::Digest;
 use crate::schedule::{NextStep, StopReason, WaitReason};
 use crate::state::{Membership, Pending, PrivateModel};
 use crate::transport::{Method, Request, Transport};
 use crate::upload_credential::UploadCredential;
-use sottovoce_client::{Declined, DeviceRound, LoadedModel, Outcome, Sealing, Upload};
-use sottovoce_privacy::anonymous_key;
+use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, Outcome, Sealing, Upload};
+use sottovoce_privacy::dp::accountant::Round;
 use sottovoce_privacy::tokens::to_hex;
+use sottovoce_privacy::{PrivacyConfig, anonymous_key};
 use sottovoce_protocol::{Ledger, ModelSpec, Participation, Refusal, RoundId, RoundTerms, codec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -323,7 +323,7 @@ impl Device {
     }
 
     /// Trains for the round that [`next_action`](Self::next_action) prepared, and stores private model, ledger and
-    /// update atomically, before anything is sent. A device that was killed meanwhile trains again, to the same bytes.
+    /// update atomically, before anything is sent. A device that was killed meanwhile trains again.
     ///
     /// # Errors
     /// If the store fails.
@@ -343,6 +343,7 @@ impl Device {
             }
         };
         let uploads = !matches!(upload, Upload::Nothing);
+        let spent = self.spent_in(&invitation.terms);
         self.update(|state| {
             let stored = |values| PrivateModel { model: model.clone(), values };
             state.private = Some(stored(private));
@@ -353,6 +354,7 @@ impl Device {
                 Upload::Nothing => return,
             }
             state.ledger = ledger;
+            state.account.spend(spent);
             state.last_round = Some(round);
         })?;
         match uploads {
@@ -360,6 +362,12 @@ impl Device {
             false => self.refuse(&Declined::NothingDisclosed),
         }
         Ok(())
+    }
+
+    /// What an update in this round spends against the server, if that has a bound.
+    fn spent_in(&self, terms: &RoundTerms) -> Option<Round> {
+        let privacy = PrivacyConfig::read(&terms.privacy).ok()?;
+        privacy.against_server(terms.cohort_size, self.policy.least_cohort)
     }
 
     /// Answers a measurement, and stores ledger, account and answer atomically, before anything is sent.
@@ -393,10 +401,11 @@ impl Device {
         let round = DeviceRound {
             terms,
             shared: &shared.model,
+            digest: shared.digest,
             history: pages.history(self.rows.history()),
             figures: &DeviceFigures { rows: &self.rows, items: self.items.as_deref(), now: when },
             policy: &self.policy,
-            randomness: &state.randomness(&terms.model.name, terms.round),
+            randomness: &state.randomness(&terms.model.name, terms.round, self.fresh()?),
             key: state.key.as_ref(),
             identity: self.signing_identity(),
             client_index: invitation.client_index,
@@ -410,6 +419,11 @@ impl Device {
         let outcome = model.run_round(&round, (private.as_deref(), disclosed.as_deref()), ledger);
         self.options.models.release(model);
         Ok((outcome?, key.map(|key| UploadCredential::new(terms.federation, key))))
+    }
+
+    /// Random bytes that no other attempt at a round has.
+    pub(super) fn fresh(&self) -> Result<[u8; 32], Declined> {
+        (self.options.entropy)().map_err(Declined::terms)
     }
 
     /// A model with its settings, to be released again.

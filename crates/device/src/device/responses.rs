@@ -3,13 +3,12 @@
 use super::audiences::{measures, shared_model};
 use super::requests::{Invitation, Phase, RequestKind};
 use super::{Device, DownloadedModel};
-use crate::model_cache::Digest;
 use crate::schedule::{NextStep, StopReason, WaitReason};
 use crate::state::Membership;
 use crate::transport::{Response, TransportError};
 use crate::{DeviceError, Items};
 use serde_json::Value;
-use sottovoce_client::{Declined, Sealing};
+use sottovoce_client::{Declined, Digest, Sealing};
 use sottovoce_privacy::{
     PrivacyConfig, PrivacyMechanism, Seal, SecureRng, UPLOAD_RETENTION, anonymous_key, key_digest,
 };
@@ -158,7 +157,17 @@ impl Device {
             })?;
         }
         self.roll_back(response.header("sottovoce-went-back").and_then(|version| version.parse().ok()))?;
-        let checked = self.check_terms(&terms);
+        let checked = self.check_terms(&terms).map_err(|declined| (declined, None));
+        let checked = match checked.and_then(|()| self.check_protection(&terms)) {
+            Ok(kept) => {
+                self.keep_protection(kept)?;
+                Ok(())
+            }
+            Err((declined, offered)) => {
+                self.keep_offer(offered)?;
+                Err(declined)
+            }
+        };
         let client_index = response.header("sottovoce-seat").and_then(|index| index.parse().ok());
         let invitation = Invitation { terms, digest, client_index, whole_model: false, catalog_is_new: false };
         self.phase = Phase::Invited(Box::new(invitation));
@@ -218,6 +227,7 @@ impl Device {
         } else if self.rows.rows.is_empty() {
             return Err(Declined::NoHistory);
         }
+        self.check_floors(terms, &privacy)?;
         let model = self.load_model(&shared_model(terms)?)?;
         let layout = model.layout(self.items.as_ref().map_or(0, |items| items.len()));
         self.options.models.release(model);
@@ -413,7 +423,8 @@ impl Device {
         }
         // Noise on what this device decrypts of an encrypted sum.
         let mut rng = SecureRng::new(self.state.secret.key("flooding", sealing.round));
-        match sealing.receive(&response.body, self.state.key.as_ref(), self.signing_identity(), &mut rng) {
+        let owner = (self.signing_identity(), self.policy.least_cohort);
+        match sealing.receive(&response.body, self.state.key.as_ref(), owner, &mut rng) {
             Ok(next) => {
                 self.update(|state| state.sealing = Some(next))?;
                 Ok(Transition::Continue)

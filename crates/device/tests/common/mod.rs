@@ -11,7 +11,7 @@ use sottovoce_device::{
 };
 use sottovoce_models::federated::{ServerModel, fpl};
 use sottovoce_privacy::quantize::RowLayout;
-use sottovoce_privacy::tokens::{BlindedElement, Issuer, PublicKey, Token, from_hex};
+use sottovoce_privacy::tokens::{BlindedElement, Issuer, Token, from_hex};
 use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
     CriterionRequest, Difference, FederationId, ModelSpec, ModelVersion, Policy, Received, RoundId, RoundTerms,
@@ -128,13 +128,13 @@ impl Server {
         self.with(|world| world.terms.criteria.push(asked));
     }
 
-    /// Asks for uploads without a name: the terms have this key, tokens are made with the issuer's.
-    pub fn ask_for_anonymous_uploads(&self, key: &PublicKey, issuer: Issuer) {
+    /// Asks for uploads without a name: the terms have the key of the first, tokens are made with the second's.
+    pub fn ask_for_anonymous_uploads(&self, named: &Issuer, issuer: Issuer) {
         let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
         let protection = PrivacyConfig { quantization: Some(integers), ..PrivacyConfig::default() };
         self.with(|world| {
             world.terms.privacy = protection.terms();
-            world.terms.privacy.layers.push(anonymous_layer(key));
+            world.terms.privacy.layers.push(anonymous_layer(named));
             world.issuer = Some(issuer);
         });
     }

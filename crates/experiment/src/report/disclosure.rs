@@ -78,7 +78,11 @@ fn table(experiment: &Experiment, data: &DataResults) -> Table {
     }
     if private {
         let help = "Differential privacy: how much one person's whole history can change what is published, at most.";
-        table = table.column(Column::new("epsilon", "ε").digits(1).help(help));
+        let server =
+            "The same against the server: without amplification by sampling. Empty: nothing bounds what it sees.";
+        table = table
+            .column(Column::new("epsilon", "ε").digits(1).help(help))
+            .column(Column::new("epsilon_server", "ε, server").digits(1).help(server));
     }
     let bytes = |key: &str, title: &str| Column::new(key, title).format(Format::Bytes);
     table = table
@@ -95,7 +99,7 @@ fn table(experiment: &Experiment, data: &DataResults) -> Table {
         let value = row.metric(metric.key, metric.cutoff).map(|spread| spread.mean);
         let mut cells = vec![Cell::maybe(value)];
         cells.extend(["leak_auc", "leak_guess_auc"].into_iter().filter(|_| audited).map(figure));
-        cells.extend(private.then(|| figure("epsilon")));
+        cells.extend(["epsilon", "epsilon_server"].into_iter().filter(|_| private).map(figure));
         cells.push(Cell::text(leaves(row)));
         cells.extend(["bytes_up", "bytes_down"].map(|name| Cell::maybe(share(name))));
         let line = report::Row::new(&row.label);

@@ -28,7 +28,13 @@ pub struct PrivacyAccountant {
     taken: Vec<u32>,
     /// The most of those.
     most: u64,
+    /// Where devices add noise in shares: for each device the sum of 1 / sigma^2 over the rounds that it took part in,
+    /// by the noise that came in each, for the account against the server.
+    revealed: Vec<f64>,
 }
+
+/// In the first number of stored accounts: that what the server has seen is stored, too.
+const HAS_REVEALED: u64 = 1 << 63;
 
 impl PrivacyAccountant {
     /// Nothing spent yet; `budget` is an epsilon.
@@ -39,7 +45,7 @@ impl PrivacyAccountant {
         let budget = budget.map(|epsilon| Budget::new(epsilon, delta)).transpose()?;
         let accountant = Accountant::default();
         accountant.rdp(delta)?;
-        Ok(Self { noise: *noise, delta, budget, accountant, taken: Vec::new(), most: 0 })
+        Ok(Self { noise: *noise, delta, budget, accountant, taken: Vec::new(), most: 0, revealed: Vec::new() })
     }
 
     /// Whether each device has noise of its own, so that what counts is how often one took part.
@@ -106,6 +112,42 @@ impl PrivacyAccountant {
         Ok(())
     }
 
+    /// A sum was opened with the noise of so many devices that cannot take it off again, and these took part in it, as
+    /// the server knows.
+    pub(crate) fn record_opened(&mut self, cohort: &[u32], honest: u32) {
+        if self.noise.placement != Placement::Distributed {
+            return;
+        }
+        let sigma = self.noise.device_noise() * f64::from(honest).sqrt();
+        for &device in cohort {
+            let index = device as usize;
+            if index >= self.revealed.len() {
+                self.revealed.resize(index + 1, 0.0);
+            }
+            self.revealed[index] += (sigma * sigma).recip();
+        }
+    }
+
+    /// Epsilon against the server, which knows whom it asks: without amplification by sampling, and with the noise that
+    /// really came. Of the device that took part most. `None`: no bound, because the server has updates, or their sum,
+    /// without noise.
+    fn against_server(&self, model: f64) -> Option<f64> {
+        match self.noise.placement {
+            Placement::Central => None,
+            // There nothing is amplified, and all of the noise is the device's.
+            Placement::Local | Placement::Sgd => Some(model),
+            Placement::Distributed => {
+                let most = self.revealed.iter().copied().fold(0.0, f64::max);
+                let mut accountant = Accountant::default();
+                if most > 0.0 {
+                    // Gaussian rounds without sampling are together one: their squares add up.
+                    accountant.record(Round::Poisson { rate: 1.0, multiplier: most.sqrt().recip() }, 1).ok()?;
+                }
+                accountant.epsilon(self.delta).ok().map(|spent| spent.tight)
+            }
+        }
+    }
+
     /// What was spent so far.
     pub(crate) fn spent(&self) -> Privacy {
         // Only a delta out of range is refused, and that was looked at.
@@ -114,6 +156,7 @@ impl PrivacyAccountant {
         let Noise { placement, distribution, multiplier, .. } = self.noise;
         Privacy {
             epsilon,
+            epsilon_server: self.against_server(epsilon),
             epsilon_rdp,
             delta: self.delta,
             rounds: self.accountant.rounds(),
@@ -129,16 +172,20 @@ impl PrivacyAccountant {
 
     pub(crate) fn save(&self, out: &mut dyn Write) -> io::Result<()> {
         let bytes = self.accountant.to_bytes();
-        put_u64s(out, &[bytes.len() as u64, self.taken.len() as u64])?;
+        put_u64s(out, &[bytes.len() as u64 | HAS_REVEALED, self.taken.len() as u64])?;
         out.write_all(&bytes)?;
         let taken: Vec<u64> = self.taken.iter().map(|&rounds| u64::from(rounds)).collect();
-        put_u64s(out, &taken)
+        put_u64s(out, &taken)?;
+        put_u64s(out, &[self.revealed.len() as u64])?;
+        let revealed: Vec<u64> = self.revealed.iter().map(|sum| sum.to_bits()).collect();
+        put_u64s(out, &revealed)
     }
 
     pub(crate) fn restore(&mut self, from: &mut dyn Read) -> io::Result<()> {
         /// Bytes of accountant at most, whatever a file says.
         const MOST: u64 = 1 << 30;
-        let [length, devices] = take_numbers(from)?;
+        let [first, devices] = take_numbers(from)?;
+        let (has_revealed, length) = (first & HAS_REVEALED != 0, first & !HAS_REVEALED);
         if length > MOST || devices > u64::from(u32::MAX) {
             return Err(unfit("accountant of differential privacy that are too long"));
         }
@@ -149,6 +196,15 @@ impl PrivacyAccountant {
         for _ in 0..devices {
             let [rounds] = take_numbers(from)?;
             self.taken.push(u32::try_from(rounds).map_err(|_| unfit("rounds of a device"))?);
+        }
+        self.revealed.clear();
+        let revealed = if has_revealed { take_numbers::<1>(from)?[0] } else { 0 };
+        if revealed > u64::from(u32::MAX) {
+            return Err(unfit("devices of an account against the server"));
+        }
+        for _ in 0..revealed {
+            let [sum] = take_numbers(from)?;
+            self.revealed.push(f64::from_bits(sum));
         }
         self.most = self.taken.iter().copied().max().unwrap_or(0).into();
         Ok(())

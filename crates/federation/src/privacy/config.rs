@@ -99,7 +99,8 @@ config! {
         epsilon: Option<f64> = None, in 0.0..=1e6;
         /// With noise on sums: sample each device independently, or cohorts of one size
         sampling: SamplingKind = SamplingKind::Poisson;
-        /// What hides single updates from the server: secure aggregation, or encryption under a key that devices share
+        /// What hides single updates: secure aggregation; or encryption under a key that devices share, which protects
+        /// a stolen database, not from a server that lies
         seal: SealKind = SealKind::None;
         /// With a seal: hash rows into this many buckets per table instead of sending whole tables; 0: whole tables
         buckets: Option<usize> = None, in 0..=100_000_000;

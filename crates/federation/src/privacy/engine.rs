@@ -41,6 +41,8 @@ pub struct PrivacyEngine {
     anonymous: bool,
     /// Where the clip follows the lengths of updates.
     adaptive: Option<AdaptiveClip>,
+    /// Who takes part in the round that is opened next.
+    present: Vec<u32>,
 }
 
 /// The shortest and the longest clip that is gone on with.
@@ -56,7 +58,16 @@ impl PrivacyEngine {
         accountant: Option<PrivacyAccountant>,
         generator: SecureRng,
     ) -> Self {
-        Self { config, expected, sampling, accountant, generator, anonymous: false, adaptive: None }
+        Self {
+            config,
+            expected,
+            sampling,
+            accountant,
+            generator,
+            anonymous: false,
+            adaptive: None,
+            present: Vec::new(),
+        }
     }
 
     /// The same with a clip that follows the lengths of updates.
@@ -140,12 +151,14 @@ impl PrivacyEngine {
         (size, population): (usize, usize),
     ) -> Result<bool, FederationError> {
         let mut generator = self.generator.stream("noise", round.0);
+        let counted = u32::try_from(aggregate.updates).unwrap_or(u32::MAX);
         let votes = aggregate
             .open(&mut generator)
             .map_err(|error| FederationError::Sealed { round: round.0, reason: error.to_string() })?;
         let chance = self.chance(size, population);
         if let Some(accountant) = &mut self.accountant {
             accountant.spend(chance, self.sampling, (size, population))?;
+            accountant.record_opened(&self.present, self.config.honest(counted));
         }
         let (Some(adaptive), Some(votes)) = (&mut self.adaptive, votes) else { return Ok(false) };
         adaptive.follow(votes, self.expected as f64)?;
@@ -153,8 +166,10 @@ impl PrivacyEngine {
         Ok(true)
     }
 
-    /// These devices took part in a round: each adds noise of its own where noise is local.
+    /// These devices take part in the round that is opened next: each adds noise of its own where noise is local.
     pub(crate) fn record_participants(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
+        self.present.clear();
+        self.present.extend_from_slice(cohort);
         match self.accountant.as_mut().filter(|accountant| accountant.are_local()) {
             Some(accountant) => accountant.record_participants(cohort),
             None => Ok(()),

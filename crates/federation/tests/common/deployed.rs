@@ -1,7 +1,7 @@
 //! A federation whose devices are not the simulator's: they run the client crate and exchange bytes with the server.
 
 use super::{Given, builder};
-use sottovoce_client::{Declined, DeviceRound, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
+use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
 use sottovoce_core::{Catalog, Facts, Histories, History, Rng};
 use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, Population};
 use sottovoce_models::TensorData;
@@ -110,7 +110,12 @@ impl Deployment {
         let mut aggregate = updates.finish();
         quantized.iter().for_each(|words| aggregate.add_quantized(words));
         if !sealed.is_empty() {
-            let config = server.privacy().unwrap().config().secagg_config(&terms, words).unwrap();
+            let config = server
+                .privacy()
+                .unwrap()
+                .config()
+                .secagg_config(&terms, Digest::of(&server.distributed().parameters).bytes(), words)
+                .unwrap();
             let sum = secure_sum(config, sealed);
             aggregate.add_sum(&sum.words, sum.counted.len() as u64);
         }
@@ -133,10 +138,11 @@ impl Deployment {
         let round = DeviceRound {
             terms,
             shared: device.shared.as_ref().unwrap(),
+            digest: Digest::of(&device.shared.as_ref().unwrap().parameters),
             history: History { sequence: &device.sequence, ..(&device.history).into() },
             figures: &NoFigures,
             policy: &self.policy,
-            randomness: &seeds.in_round(&secret, &secret, self.model, terms.round),
+            randomness: &seeds.in_round((&secret, &secret), self.model, terms.round, [3; 32]),
             key: None,
             identity: None,
             client_index: Some(index),
@@ -201,7 +207,7 @@ fn secure_sum(config: secagg::Config, mut devices: Vec<(u32, Sealing)>) -> secag
         for (index, sealing) in &mut devices {
             let message = server.message_for(*index).unwrap();
             let next = sealing.clone().acknowledged().unwrap();
-            *sealing = next.receive(&message, None, None, &mut SecureRng::new([1; 32])).unwrap();
+            *sealing = next.receive(&message, None, (None, 0), &mut SecureRng::new([1; 32])).unwrap();
         }
     }
 }

@@ -91,7 +91,7 @@ pub(crate) fn builder(devices: usize, items: usize, seed: u64) -> FederationBuil
         samples: false,
         criteria: Vec::new(),
         rounds: None,
-        noise: None,
+        secret: None,
         key_digest: None,
     }
 }

@@ -6,6 +6,8 @@ use sottovoce_protocol::{DecodeError, FederationId, RoundId};
 
 /// The longest input, in values.
 pub(crate) const MOST_VALUES: u32 = 1 << 26;
+/// What each device adds to its input in one word more, so that the server sees whether all masks cancelled.
+pub(crate) const CHECK_WORD: u32 = 1;
 /// The most devices in a round.
 pub(crate) const MOST_DEVICES: u32 = 1 << 20;
 
@@ -30,6 +32,9 @@ pub struct Config {
     pub threat_model: Option<ThreatModel>,
     /// Whether keys are signed by identities that devices know from a roster, and survivors are confirmed.
     pub signed: bool,
+    /// Digest of everything else that a device was told of the round: its terms and the model. It goes into all masks,
+    /// encrypted shares and signatures.
+    pub binding: [u8; 32],
 }
 
 /// Why a configuration is impossible.
@@ -52,7 +57,8 @@ impl Config {
     pub fn new(federation: FederationId, round: RoundId, devices: u32, length: u32) -> Self {
         let dropout = 0.3;
         let least = (devices - devices_in(dropout, devices)).max(3);
-        Self { federation, round, devices, least, length, dropout, colluding: 0.1, threat_model: None, signed: false }
+        let (colluding, threat_model, signed, binding) = (0.1, None, false, [0; 32]);
+        Self { federation, round, devices, least, length, dropout, colluding, threat_model, signed, binding }
     }
 
     /// The same with identities, which are asked for against a malicious server: so there must be parameters against
@@ -60,6 +66,17 @@ impl Config {
     #[must_use]
     pub fn signed(self) -> Self {
         Self { signed: true, threat_model: Some(ThreatModel::Malicious), ..self }
+    }
+
+    /// The same, bound to what devices were told of the round.
+    #[must_use]
+    pub fn bound_to(self, binding: [u8; 32]) -> Self {
+        Self { binding, ..self }
+    }
+
+    /// Words of a masked input: its values and the check word.
+    pub fn words(&self) -> usize {
+        self.length as usize + 1
     }
 
     /// That a round with this configuration is possible.
@@ -93,6 +110,7 @@ impl Config {
         out.extend(self.colluding.to_le_bytes());
         out.push(self.threat_model.map_or(0, |against| if against == ThreatModel::SemiHonest { 1 } else { 2 }));
         out.push(self.signed.into());
+        out.extend(self.binding);
     }
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -113,6 +131,7 @@ impl Config {
                 }
             },
             signed: from.flag("signed")?,
+            binding: from.array("binding")?,
         })
     }
 }

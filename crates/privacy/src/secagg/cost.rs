@@ -15,7 +15,7 @@ pub fn overhead_bytes(n: u32, dropout: f64, colluding: f64, signed: bool) -> u64
     let messages = [
         Advertise { header, keys }.encode().len(),
         Shares { header, commitment: [0; 32], encrypted: (0..neighbours).map(encrypted).collect() }.encode().len(),
-        Masked { header, words: Vec::new() }.encode().len(),
+        Masked { header, words: vec![0] }.encode().len(),
         Unmask { header, shares: (0..neighbours).map(|client| (client, RevealedShare::SelfMask([0; 32]))).collect() }
             .encode()
             .len(),

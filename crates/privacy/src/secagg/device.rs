@@ -8,7 +8,7 @@ use super::messages::{
     Shares, Survivors, Unmask,
 };
 use super::shamir::{self, Share};
-use super::{ClientIndex, Config, ConfigError, Parameters};
+use super::{ClientIndex, Config, ConfigError, Parameters, config::CHECK_WORD};
 use crate::tokens::to_hex;
 use sottovoce_protocol::DecodeError;
 use std::collections::BTreeSet;
@@ -190,7 +190,8 @@ impl Device {
         };
         let (self_masks, mask_keys) = (split(&secrets.self_mask, 0)?, split(secrets.masks.as_bytes(), 1)?);
         let encrypt = |((to, keys), shares): (&(ClientIndex, PublicKeys), (&Share, &Share))| {
-            let encrypted = keys::encrypt(&header, &secrets.encryption, self.client, (*to, &keys.encryption), shares);
+            let encrypted =
+                keys::encrypt(&self.config, &secrets.encryption, self.client, (*to, &keys.encryption), shares);
             encrypted.map(|encrypted| (*to, encrypted)).ok_or(DeviceError::Key(*to))
         };
         let encrypted = peers.iter().zip(self_masks.iter().zip(&mask_keys)).map(encrypt);
@@ -231,10 +232,10 @@ impl Device {
 
     fn decrypt_shares(&self, received: &EncryptedShares) -> Result<Vec<HeldShares>> {
         let threshold = self.neighbourhood("the encrypted shares")?.1.threshold;
-        let (secrets, header) = (Secrets::new(self.seed), self.header());
+        let secrets = Secrets::new(self.seed);
         let decrypt = |&(client, ref encrypted): &(ClientIndex, [u8; keys::CIPHERTEXT])| {
             let from = (client, &self.peer(client, "encrypted shares")?.encryption);
-            let shares = keys::decrypt(&header, &secrets.encryption, self.client, from, encrypted);
+            let shares = keys::decrypt(&self.config, &secrets.encryption, self.client, from, encrypted);
             let (self_mask, mask_key) = shares.ok_or(DeviceError::Decryption(client))?;
             Ok(HeldShares { client, self_mask, mask_key })
         };
@@ -246,8 +247,11 @@ impl Device {
         Ok(held)
     }
 
-    fn masked(&self, held: &[HeldShares], input: &[u32]) -> Result<Vec<u32>> {
-        let mut words = input.to_vec();
+    /// The input and the check word, masked.
+    pub(super) fn masked(&self, held: &[HeldShares], input: &[u32]) -> Result<Vec<u32>> {
+        let mut words = Vec::with_capacity(self.config.words());
+        words.extend_from_slice(input);
+        words.push(CHECK_WORD);
         for (key, subtract) in self.mask_keys(held)? {
             add_keystream(&key, subtract, &mut words);
         }
@@ -257,13 +261,13 @@ impl Device {
     /// The key of the self mask, then those of the masks shared with each neighbour, and whether it is subtracted: the
     /// lower index adds, the higher subtracts.
     pub(crate) fn mask_keys(&self, held: &[HeldShares]) -> Result<Vec<([u8; 32], bool)>> {
-        let (secrets, header) = (Secrets::new(self.seed), self.header());
+        let secrets = Secrets::new(self.seed);
         let pair = |held: &HeldShares| {
             let (peer, public) = (held.client, &self.peer(held.client, "encrypted shares")?.masks);
-            let key = keys::pair_key(&header, (self.client, &secrets.masks), (peer, public));
+            let key = keys::pair_key(&self.config, (self.client, &secrets.masks), (peer, public));
             Ok((key.ok_or(DeviceError::Key(peer))?, self.client > peer))
         };
-        let own = Ok((keys::self_mask_key(&header, self.client, &secrets.self_mask), false));
+        let own = Ok((keys::self_mask_key(&self.config, self.client, &secrets.self_mask), false));
         std::iter::once(own).chain(held.iter().map(pair)).collect()
     }
 
@@ -271,9 +275,9 @@ impl Device {
     pub fn confirm(&mut self, survivors: &Survivors) -> Result<Confirm> {
         let Some(identity) = self.identity.clone() else { return Err(DeviceError::Identity) };
         self.accept(survivors)?;
-        let header = self.header();
-        let sign = |&client: &ClientIndex| (client, identity.sign(&keys::included_text(&header, self.client, client)));
-        Ok(Confirm { header, signatures: survivors.survived.iter().map(sign).collect() })
+        let text = |about| keys::included_text(&self.config, self.client, about);
+        let sign = |&client: &ClientIndex| (client, identity.sign(&text(client)));
+        Ok(Confirm { header: self.header(), signatures: survivors.survived.iter().map(sign).collect() })
     }
 
     /// The last step: one share of each neighbour, of the self-mask seed if its input came, of the mask key if not. The
@@ -294,12 +298,11 @@ impl Device {
             return Err(DeviceError::Identity);
         }
         let survivors = self.survivors.as_ref().ok_or(DeviceError::TooEarly("the confirmations"))?;
-        let header = self.header();
+        let text = |by| keys::included_text(&self.config, by, self.client);
         let valid = |(client, signature): &&(ClientIndex, [u8; 64])| {
             let by = self.peer(*client, "confirmations").ok().and_then(|keys| keys.signed);
             let among = survivors.survived.binary_search(client).is_ok();
-            among
-                && by.is_some_and(|(by, _)| signed(&by, &keys::included_text(&header, *client, self.client), signature))
+            among && by.is_some_and(|(by, _)| signed(&by, &text(*client), signature))
         };
         let by: BTreeSet<ClientIndex> = confirmed.signatures.iter().filter(valid).map(|(client, _)| *client).collect();
         enough(

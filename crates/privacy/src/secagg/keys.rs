@@ -1,7 +1,7 @@
 //! Keys of a device in one round, and what is derived from them with a peer's.
 
 use super::shamir::Share;
-use super::{ClientIndex, Config, Header, PublicKeys};
+use super::{ClientIndex, Config, PublicKeys};
 use crate::SecureRng;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
@@ -51,43 +51,43 @@ pub(crate) fn commitment(self_mask: &[u8; 32]) -> [u8; 32] {
 /// The key of a pairwise mask, the same whichever of the two devices computes it. `None` for a public key of small
 /// order, which gives the same secret with every other.
 pub(crate) fn pair_key(
-    header: &Header,
+    config: &Config,
     own: (ClientIndex, &StaticSecret),
     peer: (ClientIndex, &[u8; 32]),
 ) -> Option<[u8; 32]> {
     let (low, high) = (own.0.min(peer.0), own.0.max(peer.0));
-    derive(own.1, peer.1, "pair mask", header, low, high)
+    derive(own.1, peer.1, "pair mask", config, low, high)
 }
 
 /// The key of a self mask.
-pub(crate) fn self_mask_key(header: &Header, client: ClientIndex, seed: &[u8; 32]) -> [u8; 32] {
-    expand(seed, "own mask", header, client, client)
+pub(crate) fn self_mask_key(config: &Config, client: ClientIndex, seed: &[u8; 32]) -> [u8; 32] {
+    expand(seed, "own mask", config, client, client)
 }
 
 /// Encrypts the two shares `from` one device `to` another. The key is used once, so the nonce may be zero.
 pub(crate) fn encrypt(
-    header: &Header,
+    config: &Config,
     secret: &StaticSecret,
     from: ClientIndex,
     to: (ClientIndex, &[u8; 32]),
     shares: (&Share, &Share),
 ) -> Option<[u8; CIPHERTEXT]> {
-    let key = derive(secret, to.1, "box", header, from, to.0)?;
+    let key = derive(secret, to.1, "box", config, from, to.0)?;
     let plain = [*shares.0, *shares.1].concat();
-    let payload = Payload { msg: &plain, aad: &context("box", header, from, to.0) };
+    let payload = Payload { msg: &plain, aad: &context("box", config, from, to.0) };
     ChaCha20Poly1305::new(&key.into()).encrypt(&[0; 12].into(), payload).ok()?.try_into().ok()
 }
 
 /// Decrypts two shares; `None` unless that device encrypted them for this one in this round.
 pub(crate) fn decrypt(
-    header: &Header,
+    config: &Config,
     secret: &StaticSecret,
     to: ClientIndex,
     from: (ClientIndex, &[u8; 32]),
     encrypted: &[u8; CIPHERTEXT],
 ) -> Option<(Share, Share)> {
-    let key = derive(secret, from.1, "box", header, from.0, to)?;
-    let payload = Payload { msg: encrypted, aad: &context("box", header, from.0, to) };
+    let key = derive(secret, from.1, "box", config, from.0, to)?;
+    let payload = Payload { msg: encrypted, aad: &context("box", config, from.0, to) };
     let plain = ChaCha20Poly1305::new(&key.into()).decrypt(&[0; 12].into(), payload).ok()?;
     let (self_mask, mask_key) = plain.split_at_checked(32)?;
     Some((self_mask.try_into().ok()?, mask_key.try_into().ok()?))
@@ -97,30 +97,32 @@ fn derive(
     secret: &StaticSecret,
     public: &[u8; 32],
     purpose: &str,
-    header: &Header,
+    config: &Config,
     a: ClientIndex,
     b: ClientIndex,
 ) -> Option<[u8; 32]> {
     let shared = secret.diffie_hellman(&PublicKey::from(*public));
-    shared.was_contributory().then(|| expand(shared.as_bytes(), purpose, header, a, b))
+    shared.was_contributory().then(|| expand(shared.as_bytes(), purpose, config, a, b))
 }
 
-fn expand(secret: &[u8; 32], purpose: &str, header: &Header, a: ClientIndex, b: ClientIndex) -> [u8; 32] {
+fn expand(secret: &[u8; 32], purpose: &str, config: &Config, a: ClientIndex, b: ClientIndex) -> [u8; 32] {
     let mut key = [0; 32];
     // HKDF fails only for outputs far longer than 32 bytes.
     let enough =
-        Hkdf::<Sha256>::new(Some(b"sottovoce secagg 1"), secret).expand(&context(purpose, header, a, b), &mut key);
+        Hkdf::<Sha256>::new(Some(b"sottovoce secagg 2"), secret).expand(&context(purpose, config, a, b), &mut key);
     debug_assert!(enough.is_ok());
     key
 }
 
-/// Binds a derived key to its purpose, round and devices.
-pub(crate) fn context(purpose: &str, header: &Header, a: ClientIndex, b: ClientIndex) -> Vec<u8> {
-    let mut text = Vec::with_capacity(64);
+/// Binds a derived key or a signature to its purpose, round and devices, and to the terms and the model that the device
+/// was told: what two devices derive from different ones does not cancel, and does not verify.
+pub(crate) fn context(purpose: &str, config: &Config, a: ClientIndex, b: ClientIndex) -> Vec<u8> {
+    let mut text = Vec::with_capacity(96);
     text.push(purpose.len() as u8);
     text.extend(purpose.as_bytes());
-    text.extend(header.federation.0.to_le_bytes());
-    text.extend(header.round.0.to_le_bytes());
+    text.extend(config.federation.0.to_le_bytes());
+    text.extend(config.round.0.to_le_bytes());
+    text.extend(config.binding);
     text.extend(a.to_le_bytes());
     text.extend(b.to_le_bytes());
     text
@@ -129,7 +131,7 @@ pub(crate) fn context(purpose: &str, header: &Header, a: ClientIndex, b: ClientI
 /// What an identity signs of a device's keys. It includes the configuration, so that devices that were told different
 /// ones reject each other.
 pub(crate) fn keys_text(config: &Config, client: ClientIndex, keys: &PublicKeys) -> Vec<u8> {
-    let mut text = context("sottovoce secagg keys", &Header::new(config, client), client, client);
+    let mut text = context("sottovoce secagg keys", config, client, client);
     config.write(&mut text);
     text.extend(keys.encryption);
     text.extend(keys.masks);
@@ -137,6 +139,6 @@ pub(crate) fn keys_text(config: &Config, client: ClientIndex, keys: &PublicKeys)
 }
 
 /// What an identity signs of a neighbour whose input it counts in.
-pub(crate) fn included_text(header: &Header, from: ClientIndex, about: ClientIndex) -> Vec<u8> {
-    context("sottovoce secagg included", header, from, about)
+pub(crate) fn included_text(config: &Config, from: ClientIndex, about: ClientIndex) -> Vec<u8> {
+    context("sottovoce secagg included", config, from, about)
 }

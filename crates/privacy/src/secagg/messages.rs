@@ -9,8 +9,8 @@ use super::shamir::Share;
 use sottovoce_protocol::codec::Reader;
 use sottovoce_protocol::{DecodeError, FederationId, RoundId};
 
-/// The version of this encoding.
-const VERSION: u8 = 1;
+/// The version of this encoding, and of how masks are derived: with another version they would not cancel.
+const VERSION: u8 = 2;
 
 /// What every message begins with: the round, and the device that sends or receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,12 +306,12 @@ messages! {
     }
 }
 
-/// Up, step 3: a device's masked input.
+/// Up, step 3: a device's masked input and check word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masked {
     /// Who sends it.
     pub header: Header,
-    /// As many integers as the configuration says.
+    /// As many integers as the configuration says, and the check word.
     pub words: Vec<u32>,
 }
 
@@ -329,7 +329,7 @@ impl Message for Masked {
     }
 
     fn read(header: Header, from: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let count = from.count("words", MOST_VALUES as usize, 4)?;
+        let count = from.count("words", MOST_VALUES as usize + 1, 4)?;
         let words = from.bytes("words", 4 * count as u64)?.as_chunks::<4>().0;
         Ok(Self { header, words: words.iter().map(|word| u32::from_le_bytes(*word)).collect() })
     }

@@ -62,6 +62,7 @@ pub use messages::{
     Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
     Shares, Survivors, Unmask,
 };
+pub(crate) use parameters::devices_in;
 pub use parameters::{Parameters, ParametersError, ThreatModel};
 pub use server::Server;
 pub use step::{AbortReason, Receipt, RejectedMessage, Step, Sum};

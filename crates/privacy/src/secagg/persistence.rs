@@ -8,7 +8,7 @@ use super::parameters::MOST_NEIGHBOURS;
 use sottovoce_protocol::DecodeError;
 use sottovoce_protocol::codec::Reader;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// More than the longest message that is saved.
 const MOST_BYTES: usize = 1 << 16;
 

@@ -10,7 +10,7 @@ use super::messages::{
 };
 use super::step::{AbortReason, Receipt, RejectedMessage, Step, Sum};
 use super::unmasking;
-use super::{ClientIndex, Config, ConfigError, Parameters};
+use super::{ClientIndex, Config, ConfigError, Parameters, config::CHECK_WORD};
 use crate::SecureRng;
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Server {
     /// A new round. The seed orders the ring of neighbours; devices that could predict it could surround another.
     pub fn new(config: Config, seed: [u8; 32]) -> Result<Self, ConfigError> {
         config.check()?;
-        let sum = vec![0; config.length as usize];
+        let sum = vec![0; config.words()];
         Ok(Self {
             config,
             seed,
@@ -166,8 +166,8 @@ impl Server {
     }
 
     fn mask(&mut self, message: &Masked) -> Result<Receipt, RejectedMessage> {
-        let (client, found, expected) = (message.header.client, message.words.len(), self.config.length);
-        if found != expected as usize {
+        let (client, found, expected) = (message.header.client, message.words.len(), self.config.words());
+        if found != expected {
             return Err(RejectedMessage::Length(client, found, expected));
         }
         let received = put(&mut self.masked, client, digest(&message.words), self.step)?;
@@ -183,9 +183,9 @@ impl Server {
         if !message.signatures.iter().map(|(about, _)| about).eq(&about) {
             return Err(RejectedMessage::List(client, "confirmations"));
         }
-        let (header, by) = (message.header, self.keys.get(&client).and_then(|keys| keys.signed));
+        let by = self.keys.get(&client).and_then(|keys| keys.signed);
         let own = |(about, signature): &(ClientIndex, [u8; 64])| {
-            by.is_some_and(|(by, _)| signed(&by, &keys::included_text(&header, client, *about), signature))
+            by.is_some_and(|(by, _)| signed(&by, &keys::included_text(&self.config, client, *about), signature))
         };
         if !message.signatures.iter().all(own) {
             return Err(RejectedMessage::Signature(client, "confirmations"));
@@ -242,7 +242,8 @@ impl Server {
             }
             Step::Unmask => {
                 self.check_left(&self.shares, &self.unmasked)?;
-                let without_masks = unmasking::unmasked(self)?;
+                let mut without_masks = unmasking::unmasked(self)?;
+                self.check_word(without_masks.pop())?;
                 self.sum = without_masks;
                 Ok(Step::Done)
             }
@@ -272,6 +273,17 @@ impl Server {
         match poor.or(left.is_empty().then_some((0, 0))) {
             Some((client, left)) => Err(AbortReason::TooFew(self.step, client, left, threshold)),
             None => Ok(()),
+        }
+    }
+
+    /// That all masks cancelled: each device adds the same word, so their sum is known. Masks of devices that were told
+    /// different terms or another model leave noise, which says nothing of any input, nor of whose mask is left.
+    fn check_word(&self, found: Option<u32>) -> Result<(), AbortReason> {
+        let counted = self.masked.len();
+        if found == Some((counted as u32).wrapping_mul(CHECK_WORD)) {
+            Ok(())
+        } else {
+            Err(AbortReason::Residue(counted))
         }
     }
 

@@ -62,9 +62,10 @@ pub enum RejectedMessage {
     /// A list that is not of exactly the expected devices, in order. Fields: who; which list.
     #[error("client {0}: its {1} are not those of the expected devices")]
     List(ClientIndex, &'static str),
-    /// An input of the wrong length. Fields: who; how many there are; how many there must be.
-    #[error("client {0}: {1} values, but the configuration says {2}")]
-    Length(ClientIndex, usize, u32),
+    /// An input of the wrong length. Fields: who; how many words there are; how many there must be, the check word
+    /// included.
+    #[error("client {0}: {1} words, but the configuration says {2}")]
+    Length(ClientIndex, usize, usize),
 }
 
 /// Why a round ends without a sum. No input is revealed then.
@@ -80,6 +81,12 @@ pub enum AbortReason {
     /// Shares that do not reconstruct the secret that its owner committed to.
     #[error("the shares of client {0} do not reconstruct its secret: some are false")]
     Shares(ClientIndex),
+    /// Masks did not cancel. Fields: inputs in the sum.
+    #[error(
+        "the masks of {0} inputs do not cancel: some device was told other terms or another model than the others, or \
+         sent false values. Nothing of any input is revealed, nor whose mask is left"
+    )]
+    Residue(usize),
     /// No step is left to close.
     #[error("the round is over")]
     Over,

@@ -3,7 +3,7 @@
 use super::ClientIndex;
 use super::keys;
 use super::mask::add_keystream;
-use super::messages::{Header, RevealedShare};
+use super::messages::RevealedShare;
 use super::server::{Server, find};
 use super::shamir::{self, Share};
 use super::step::{AbortReason, Step};
@@ -15,7 +15,7 @@ pub(crate) fn unmasked(server: &Server) -> Result<Vec<u32>, AbortReason> {
     let mut sum = server.sum.clone();
     for &client in server.shares.keys() {
         if server.masked.contains_key(&client) {
-            let key = keys::self_mask_key(&Header::new(&server.config, client), client, &self_mask(server, client)?);
+            let key = keys::self_mask_key(&server.config, client, &self_mask(server, client)?);
             add_keystream(&key, true, &mut sum);
         } else {
             remove_pairs(server, client, &mask_key(server, client)?, &mut sum)?;
@@ -61,10 +61,10 @@ fn remove_pairs(
     secret: &StaticSecret,
     sum: &mut [u32],
 ) -> Result<(), AbortReason> {
-    let header = Header::new(&server.config, dropped);
     for peer in server.neighbours_in(dropped, &server.masked) {
         let public = server.keys.get(&peer).map(|keys| keys.masks).unwrap_or_default();
-        let key = keys::pair_key(&header, (dropped, secret), (peer, &public)).ok_or(AbortReason::Shares(peer))?;
+        let key =
+            keys::pair_key(&server.config, (dropped, secret), (peer, &public)).ok_or(AbortReason::Shares(peer))?;
         // The lower index has added it.
         add_keystream(&key, peer < dropped, sum);
     }

@@ -4,7 +4,9 @@ use super::message::{BlindedElement, PublicKey, Scope, Token, TokenError, TokenR
 use super::voprf;
 use crate::SecureRng;
 use curve25519_dalek::RistrettoPoint;
+use curve25519_dalek::constants::RISTRETTO_BASEPOINT_POINT;
 use curve25519_dalek::scalar::Scalar;
+use curve25519_dalek::traits::IsIdentity;
 
 /// Issues and checks one round's tokens. Which devices have had a token and which tokens are spent, the server records:
 /// one token a device, each taken once. The key is worthless in another round.
@@ -12,14 +14,45 @@ pub struct Issuer {
     scope: Scope,
     secret: Scalar,
     key: PublicKey,
+    root: PublicKey,
+    derivation: voprf::Proof,
+}
+
+/// What the federation's key is shifted by in a round. Only its inverse evaluates requests (as in mode 2 of RFC 9497),
+/// so that the tokens of one round say nothing of another's.
+fn shift(scope: Scope) -> Scalar {
+    voprf::hash_to_scalar(&[&b"sottovoce token round"[..], &scope.to_bytes()].concat())
+}
+
+/// That a round's key is derived from the federation's: with `t` the secret of their shifted root, `t` times the key is
+/// the base point. So every device that knows the root has the same key for a round.
+pub(super) fn is_derived(key: &PublicKey, root: &PublicKey, scope: Scope, proof: &voprf::Proof) -> bool {
+    let shifted = root.0 + RistrettoPoint::mul_base(&shift(scope));
+    !shifted.is_identity() && voprf::verify(proof, &shifted, &key.0, &RISTRETTO_BASEPOINT_POINT)
 }
 
 impl Issuer {
-    /// With the round's own key, derived from the server's master secret.
+    /// With the round's own key, derived from the federation's, which is derived from the server's master secret.
     pub fn new(master: [u8; 32], scope: Scope) -> Self {
-        let info = [&b"sottovoce token key"[..], &scope.to_bytes()].concat();
-        let secret = voprf::secret_key(&master, &info);
-        Self { scope, secret, key: PublicKey(RistrettoPoint::mul_base(&secret)) }
+        let root =
+            voprf::secret_key(&master, &[&b"sottovoce token root"[..], &scope.federation.0.to_le_bytes()].concat());
+        // Zero once in 2^252.
+        let shifted = root + shift(scope);
+        let secret = shifted.invert();
+        let key = PublicKey(RistrettoPoint::mul_base(&secret));
+        let random = voprf::secret_key(&master, &[&b"sottovoce token proof"[..], &scope.to_bytes()].concat());
+        let derivation = voprf::prove(&shifted, &key.0, &RISTRETTO_BASEPOINT_POINT, &random);
+        Self { scope, secret, key, root: PublicKey(RistrettoPoint::mul_base(&root)), derivation }
+    }
+
+    /// The federation's key, from which those of all rounds are derived.
+    pub fn root(&self) -> PublicKey {
+        self.root
+    }
+
+    /// Shows that the round's key is derived from the federation's.
+    pub(super) fn derivation(&self) -> &voprf::Proof {
+        &self.derivation
     }
 
     /// For the round's terms.

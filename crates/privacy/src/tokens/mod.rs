@@ -38,7 +38,7 @@ pub use device::TokenRequest;
 pub use hex::{from_hex, to_hex};
 pub use issuer::Issuer;
 pub use message::{BlindedElement, PublicKey, Scope, Token, TokenError, TokenResponse};
-pub use terms::{anonymous_key, anonymous_layer};
+pub use terms::{anonymous_key, anonymous_layer, anonymous_root};
 
 #[cfg(test)]
 mod tests;

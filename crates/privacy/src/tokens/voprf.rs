@@ -25,6 +25,20 @@ pub(super) struct Proof {
     pub(super) response: Scalar,
 }
 
+impl Proof {
+    pub(super) fn to_bytes(self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        bytes[..32].copy_from_slice(&self.challenge.to_bytes());
+        bytes[32..].copy_from_slice(&self.response.to_bytes());
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8; 64]) -> Option<Self> {
+        let scalar = |half: &[u8]| Option::from(Scalar::from_canonical_bytes(half.try_into().ok()?));
+        Some(Self { challenge: scalar(&bytes[..32])?, response: scalar(&bytes[32..])? })
+    }
+}
+
 /// expand_message_xmd of RFC 9380 for 64 bytes, with the tag `label` and [`CONTEXT`].
 fn expand(message: &[&[u8]], label: &[u8]) -> [u8; 64] {
     let tag = [label, CONTEXT, &[(label.len() + CONTEXT.len()) as u8]].concat();
@@ -35,6 +49,11 @@ fn expand(message: &[&[u8]], label: &[u8]) -> [u8; 64] {
 
 fn to_scalar(message: &[&[u8]], label: &[u8]) -> Scalar {
     Scalar::from_bytes_mod_order_wide(&expand(message, label))
+}
+
+/// HashToScalar.
+pub(super) fn hash_to_scalar(input: &[u8]) -> Scalar {
+    to_scalar(&[input], b"HashToScalar-")
 }
 
 /// HashToGroup.

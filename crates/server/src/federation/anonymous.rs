@@ -7,6 +7,7 @@
 use super::Federation;
 use super::round::{Admission, Round, UploadId};
 use super::uploads::{Result, UploadError};
+use crate::error::ServerError;
 use crate::secret;
 use crate::storage::{Change, Hash, Millis, Sender};
 use bytes::Bytes;
@@ -83,11 +84,24 @@ pub(crate) fn issuer(secret: &Hash, federation: u64, round: u64) -> Issuer {
 /// Adds the layer with the public key of the round's tokens to its terms.
 pub(crate) fn with_key(terms: RoundTerms, issuer: &Issuer) -> Result<RoundTerms, FederationError> {
     let mut terms = terms.into_draft();
-    terms.privacy.layers.push(anonymous_layer(&issuer.key()));
+    terms.privacy.layers.push(anonymous_layer(issuer));
     Ok(RoundTerms::freeze(terms)?)
 }
 
 impl Federation {
+    /// A digest of the protection and keys that the federation was founded with. Its enrolment tokens carry it, so that
+    /// devices have it from whoever gives them the token.
+    ///
+    /// # Errors
+    /// If its terms cannot be made.
+    pub fn commitment(&self) -> Result<String, ServerError> {
+        let terms = self.coordinator().terms(1)?;
+        let issuer = self.anonymous.then(|| issuer(&self.secret, self.id, terms.round.0));
+        let terms = issuer.iter().try_fold(terms, with_key)?;
+        let terms = self.retention.iter().try_fold(terms, |terms, _| super::retention::with_notice(terms))?;
+        sottovoce_privacy::commitment(&terms).map_err(|error| FederationError::from(error).into())
+    }
+
     fn with_tokens<T>(&self, round: u64, work: impl FnOnce(&mut Round) -> Result<T>) -> Result<T> {
         if !self.anonymous {
             return Err(UploadError::WrongChannel);

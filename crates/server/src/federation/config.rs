@@ -60,8 +60,8 @@ pub struct FederationConfig {
     /// If updates are encrypted: the digest of the key that devices share and the server does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seal_key_digest: Option<String>,
-    /// Whether the server's noise is derived from `seed`, to compare a deployed federation with the simulator. Never
-    /// for real devices: whoever knows the seed can remove the noise.
+    /// Whether the server's noise and cohorts are derived from `seed`, to compare a deployed federation with the
+    /// simulator. Never for real devices: whoever knows the seed can remove the noise and foretell who is asked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub simulated_noise: bool,
     /// Whether the server retains every accepted upload for an audit. Devices are told in every round's terms.
@@ -226,7 +226,7 @@ impl FederationConfig {
             seed: self.seed,
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
-            noise: self.noise_seed()?,
+            secret: self.secret_seed()?,
             key_digest: self.seal_key_digest.clone(),
             rounds: self.rounds,
         };
@@ -269,8 +269,8 @@ impl FederationConfig {
         Err(ConfigError::Retention(why))
     }
 
-    /// The secret seed of the server's noise.
-    fn noise_seed(&self) -> Result<Option<[u8; 32]>, BuildError> {
+    /// The secret seed of the server's noise and cohorts.
+    fn secret_seed(&self) -> Result<Option<[u8; 32]>, BuildError> {
         if self.simulated_noise {
             return Ok(None);
         }

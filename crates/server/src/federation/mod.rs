@@ -471,14 +471,15 @@ fn resume_round(
     let opening = stored.opening.clone();
     coordinator.set_round(RoundId(opening.round));
     let mut terms = coordinator.terms(opening.cohort.len())?;
-    if retains_uploads {
-        terms = retention::with_notice(terms)?;
-    }
     let mut tokens = None;
     if coordinator.is_anonymous() {
         let issuer = anonymous::issuer(secret, opening.federation, opening.round);
         terms = anonymous::with_key(terms, &issuer)?;
         tokens = Some(OneTimeTokens::new(issuer));
+    }
+    // In the same order as when the round was opened: seals are bound to the terms.
+    if retains_uploads {
+        terms = retention::with_notice(terms)?;
     }
     let mut round = Round::new(opening, terms, coordinator.rules().over_selection, tokens);
     round.restore(stored);

@@ -138,7 +138,7 @@ impl Federation {
         let (number, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
         let mut round = Round::new(opening, terms, over_selection, issuer.map(OneTimeTokens::new));
-        round.seal = self.new_seal(&round);
+        round.seal = self.new_seal(&round, &self.current().digest);
         let mut state = self.state();
         decline_departed(&mut round, &state.members);
         state.round = Some(round);
@@ -203,7 +203,10 @@ impl Federation {
         let outcome = self.outcome().await?;
         self.retain_uploads(matches!(outcome, Outcome::Next { .. })).await?;
         match outcome {
-            Outcome::Abandoned(why) => record.remark = why,
+            Outcome::Abandoned(why) => {
+                self.record_abandoned()?;
+                record.remark = why;
+            }
             Outcome::Diverged(error) => return self.fail(record, &error).await,
             Outcome::Next { version, counted, criteria, model } => {
                 record.version = Some(version.version);
@@ -217,6 +220,14 @@ impl Federation {
         self.closed(published, record.round);
         self.report(&record);
         self.delete_obsolete_versions().await
+    }
+
+    /// What came in a round that is abandoned is spent all the same: the server has seen it.
+    fn record_abandoned(&self) -> Result<(), FederationError> {
+        let state = self.state();
+        let came = state.round.as_ref().filter(|round| round.stored > 0).map(|round| round.opening.cohort.clone());
+        drop(state);
+        came.map_or(Ok(()), |cohort| self.coordinator().record_participants(&cohort))
     }
 
     /// The result of a round that accepts no more updates; idempotent.

@@ -251,9 +251,9 @@ impl Seal {
             let reason = "the update is for another round, federation or seat";
             return Err(UploadError::invalid("wrong-round", reason));
         }
-        let (found, expected) = (masked.words.len(), masks.config().length as usize);
+        let (found, expected) = (masked.words.len(), masks.config().words());
         if found != expected {
-            return Err(UploadError::invalid("wrong-shape", format!("{found} values, expected {expected}")));
+            return Err(UploadError::invalid("wrong-shape", format!("{found} words, expected {expected}")));
         }
         if masks.is_participant(seat) { Ok(()) } else { Err(UploadError::RoundClosed) }
     }
@@ -278,15 +278,15 @@ impl Round {
 }
 
 impl Federation {
-    /// The seal of a round, if its updates are sealed.
-    pub(super) fn new_seal(&self, round: &Round) -> Option<Seal> {
+    /// The seal of a round on the model of this digest, if its updates are sealed.
+    pub(super) fn new_seal(&self, round: &Round, model: &Hash) -> Option<Seal> {
         let protected = self.with_coordinator(round.measurement.is_some(), |of| of.privacy().cloned())?;
         let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
         let kind = match protected.encryption() {
             Some(encryption) => Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length)),
             None => {
-                let terms = protected.config().secagg_config(&round.terms, length)?;
+                let terms = protected.config().secagg_config(&round.terms, model, length)?;
                 let mut hasher = blake3::Hasher::new_keyed(&self.secret);
                 let number = round.opening.round.to_le_bytes();
                 hasher.update(b"seal").update(&self.id.to_le_bytes()).update(&number);
@@ -355,8 +355,9 @@ impl Federation {
     /// Replays the stored messages of a round that was open when the server stopped.
     pub(crate) fn replay_seal(&self, messages: &[SealMessage]) -> Result<(), StorageError> {
         let mut state = self.state();
+        let model = state.current.digest;
         let Some(open) = &mut state.round else { return Ok(()) };
-        open.seal = self.new_seal(open);
+        open.seal = self.new_seal(open, &model);
         for message in messages {
             if message.device.is_none() {
                 self.replay_updates(open)?;

@@ -43,8 +43,10 @@ pub struct PublicView {
 /// The differential privacy spent.
 #[derive(Clone, Debug, Serialize)]
 pub struct PrivacyView {
-    /// Epsilon, by tight accounting.
+    /// Epsilon against who reads the model, by tight accounting.
     pub epsilon: f64,
+    /// Epsilon against the server; none where nothing bounds what it sees.
+    pub epsilon_server: Option<f64>,
     /// Delta.
     pub delta: f64,
     /// The unit of privacy: `a person` or `an interaction`.
@@ -66,9 +68,11 @@ pub struct PrivacyView {
 
 impl From<&Privacy> for PrivacyView {
     fn from(spent: &Privacy) -> Self {
-        let Privacy { epsilon, delta, hides, rounds, placement, shape, multiplier, clip, budget, .. } = *spent;
+        let Privacy {
+            epsilon, epsilon_server, delta, hides, rounds, placement, shape, multiplier, clip, budget, ..
+        } = *spent;
         let noise_multiplier = multiplier;
-        Self { epsilon, delta, hides, rounds, placement, shape, noise_multiplier, clip, budget }
+        Self { epsilon, epsilon_server, delta, hides, rounds, placement, shape, noise_multiplier, clip, budget }
     }
 }
 

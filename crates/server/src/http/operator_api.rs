@@ -117,7 +117,8 @@ struct NewToken {
 }
 
 impl NewToken {
-    async fn create(self, server: &Server, purpose: TokenPurpose) -> Answer {
+    /// `suffix` is appended to the token; it is no part of the secret.
+    async fn create(self, server: &Server, purpose: TokenPurpose, suffix: &str) -> Answer {
         if self.label.len() > 200 {
             return Err(Problem::new("bad-request", "a label has at most 200 bytes"));
         }
@@ -129,14 +130,14 @@ impl NewToken {
             .await
             .map_err(Problem::unexpected("a token cannot be created"))?;
         let mut body = serde_json::to_value(view).unwrap_or_default();
-        body["token"] = token.into();
+        body["token"] = format!("{token}{suffix}").into();
         Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(body)).into_response())
     }
 }
 
 /// Creates an enrolment token.
 pub(super) async fn add_enrolment_token(request: OperatorRequest, body: Body) -> Answer {
-    let federation = request.federation(Role::Operator)?.id;
+    let federation = request.federation(Role::Operator)?;
     let new: NewToken = request.read(body, MAX_BYTES).await?;
     if new.role.is_some() || new.per_day.is_some() {
         return Err(Problem::new("bad-request", "an enrolment token has neither a role nor a quota a day"));
@@ -150,8 +151,9 @@ pub(super) async fn add_enrolment_token(request: OperatorRequest, body: Body) ->
     if new.uses.is_some_and(|uses| uses > i64::MAX as u64) {
         return Err(Problem::new("bad-request", "uses is too large"));
     }
-    let purpose = TokenPurpose::Enrolment { federation, uses: new.uses };
-    new.create(&request.api.server, purpose).await
+    let commitment = federation.commitment().map_err(Problem::unexpected("a token cannot be created"))?;
+    let purpose = TokenPurpose::Enrolment { federation: federation.id, uses: new.uses };
+    new.create(&request.api.server, purpose, &format!(".{commitment}")).await
 }
 
 /// Creates an advertiser's token.
@@ -166,7 +168,7 @@ pub(super) async fn add_advertiser(request: OperatorRequest, body: Body) -> Answ
     if per_day.is_some_and(|most| most > i64::MAX as u64) {
         return Err(Problem::new("bad-request", "per_day is too large"));
     }
-    new.create(&request.api.server, TokenPurpose::Advertiser { federation: federation.id, per_day }).await
+    new.create(&request.api.server, TokenPurpose::Advertiser { federation: federation.id, per_day }, "").await
 }
 
 /// The advertisers of a federation.
@@ -235,7 +237,7 @@ pub(super) async fn add_token(request: OperatorRequest, body: Body) -> Answer {
     if new.uses.is_some() || new.per_day.is_some() {
         return Err(Problem::new("bad-request", "an operator's token has neither a number of uses nor a quota a day"));
     }
-    new.create(&request.api.server, TokenPurpose::Operator { role: role.to_string() }).await
+    new.create(&request.api.server, TokenPurpose::Operator { role: role.to_string() }, "").await
 }
 
 /// The operators' tokens.

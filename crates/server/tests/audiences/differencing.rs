@@ -34,7 +34,7 @@ impl Measurement {
             samples: false,
             criteria: Vec::new(),
             rounds: Some(1),
-            noise: None,
+            secret: None,
             key_digest: None,
         };
         let asked = question.settings(&ModelSpec { name: "lookalike".to_owned(), ..ModelSpec::default() });

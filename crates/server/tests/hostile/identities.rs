@@ -57,7 +57,8 @@ impl Choir {
         let terms = codec::decode_terms(&answer.body).unwrap();
         let protection = PrivacyConfig::read(&terms.privacy).unwrap();
         let protected = PrivacyMechanism::new(&protection, &self.host.layout(phone), terms.cohort_size).unwrap();
-        let masks = protection.secagg_config(&terms, protected.unwrap().quantizer().length()).unwrap();
+        let model = sottovoce_device::Digest::from_hex(answer.header("sottovoce-model-digest").unwrap()).unwrap();
+        let masks = protection.secagg_config(&terms, model.bytes(), protected.unwrap().quantizer().length()).unwrap();
         assert!(masks.signed);
         (masks, answer.header("sottovoce-seat").unwrap().parse().unwrap())
     }

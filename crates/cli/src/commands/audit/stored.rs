@@ -44,6 +44,7 @@ pub(super) fn run(args: &Audit, common: &Common, folder: &Path) -> Result<()> {
         settings: spec.settings.clone(),
         findings: witness.conclude()?,
         epsilon: None,
+        epsilon_server: None,
         metrics: BTreeMap::new(),
         bytes: Bytes { down: 0, up: 0 },
         seconds: started.elapsed().as_secs_f64(),

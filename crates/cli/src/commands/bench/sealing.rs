@@ -6,7 +6,9 @@ use crate::measure::cpu_seconds;
 use anyhow::Result;
 use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, Noise as _};
-use sottovoce_testing::{he_cost, secagg_cost};
+#[cfg(feature = "he")]
+use sottovoce_testing::he_cost;
+use sottovoce_testing::secagg_cost;
 
 /// Values of an update.
 const VALUES: u32 = 100_000;
@@ -35,10 +37,13 @@ pub(super) fn secagg(bench: &Workbench) -> Result<Vec<Figure>> {
 }
 
 /// Clients and values of the bound.
+#[cfg(feature = "he")]
 const CLIENTS: u32 = 100;
+#[cfg(feature = "he")]
 const ENCRYPTED: usize = 50_000;
 
 /// Both schemes; sums are checked.
+#[cfg(feature = "he")]
 pub(super) fn he(bench: &Workbench) -> Result<Vec<Figure>> {
     let found = he_cost::measure(CLIENTS, ENCRYPTED, seed(bench), &cpu_seconds)?;
     let mut figures = Vec::new();

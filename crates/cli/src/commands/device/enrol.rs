@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let mut new = Enrolment::new(&args.server, &args.federation, token.trim(), random_secret()?, policy);
     new.key = key_file::read_shared(args.federation_key.as_deref())?;
     new.roster = args.roster.as_deref().map(identity::read).transpose()?;
+    new.accept = args.accept.iter().cloned().collect();
     let enrolment = Enrolment { ca, history, pages, items, ..new };
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
     join(&mut device, &transport)?;

@@ -6,7 +6,7 @@ use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::{Value as Json, json};
 use sottovoce_data::format_date;
-use sottovoce_device::{Device, DisclosedItem};
+use sottovoce_device::{ACCOUNT_DELTA, Device, DisclosedItem};
 use sottovoce_privacy::{ENCRYPTION, NOISE, SECURE_AGGREGATION};
 use sottovoce_protocol::LedgerEntry;
 use std::fmt::Write;
@@ -29,9 +29,11 @@ pub(crate) fn show(device: &Device, item: Option<&str>, common: &Common) -> Resu
     let rounds: Vec<LedgerEntry> = device.ledger().entries().collect();
     let totals = device.ledger().totals();
     let seen = Seen::of(&rounds);
+    let (epsilon, unbounded) = device.account();
     let document = json!({
         "seen_singly": seen.singly, "seen_in_sums": seen.in_sums, "server_could_guess": seen.could_guess(device, &items),
         "updates": totals.updates, "rows": totals.rows, "bytes": totals.bytes,
+        "epsilon": {"server": epsilon, "delta": ACCOUNT_DELTA, "updates_without_bound": unbounded},
         "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
         "items": items.iter().map(of_item).collect::<Vec<_>>(),
     });
@@ -77,6 +79,22 @@ fn about(item: &DisclosedItem) -> String {
     text
 }
 
+/// What was spent against the server.
+fn account(device: &Device) -> String {
+    let (epsilon, unbounded) = device.account();
+    let bounded = format!("epsilon {epsilon:.3} at delta {ACCOUNT_DELTA:e}");
+    match (epsilon > 0.0, unbounded) {
+        (false, 0) => String::new(),
+        (false, _) => "No noise of devices bounds what they say to the server.\n".to_owned(),
+        (true, 0) => format!("By this device's own account they say to the server: {bounded}.\n"),
+        (true, unbounded) => {
+            format!(
+                "{unbounded} of them without noise that bounds what they say to the server; the others {bounded}.\n"
+            )
+        }
+    }
+}
+
 fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> String {
     let totals = device.ledger().totals();
     if totals.updates == 0 {
@@ -84,6 +102,7 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
     }
     let [updates, rows, bytes] = [totals.updates, totals.rows, totals.bytes].map(grouped);
     let mut text = format!("{updates} updates left this device: {rows} rows in {bytes} bytes.\n");
+    text.push_str(&account(device));
     let _ = writeln!(
         text,
         "\nLast rounds:\n  {:>8}  {:20} {:>8} {:>10}  criteria and layers",

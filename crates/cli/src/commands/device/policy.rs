@@ -6,18 +6,24 @@ use crate::args::{ChangePolicy, Common};
 use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;
-use sottovoce_device::{Device, DeviceError};
-use sottovoce_protocol::{DisclosureMode, Participation, Policy, PolicyError, Reportable};
+use sottovoce_device::{ACCEPTABLE, Device, DeviceError};
+use sottovoce_protocol::{DisclosureMode, Participation, Policy, PolicyError, PrivacyTerms, Reportable};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// `sottovoce device policy`.
 pub(crate) fn run(args: &ChangePolicy, common: &Common) -> Result<()> {
     let mut device = location::open(&args.location)?;
+    if args.accept_weaker && device.weaker_protection().is_none() {
+        return usage("the server has not asked for weaker protection: there is nothing to accept");
+    }
     // Everything is understood before anything changes.
     let hide = args.hide.iter().map(|word| to_hide(&device, word, common)).collect::<Result<Vec<_>>>()?;
     let unhide = args.unhide.iter().map(|word| hidden_item(&device, word)).collect::<Result<Vec<_>>>()?;
     change(&mut device, args, &hide, &unhide).map_err(as_usage)?;
+    if args.accept_weaker {
+        device.accept_weaker()?;
+    }
     show(&device, common)
 }
 
@@ -61,6 +67,14 @@ fn change(device: &mut Device, args: &ChangePolicy, hide: &[String], unhide: &[S
     if pi || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
+    if let Some(budget) = args.epsilon_budget {
+        device.set_epsilon_budget(Some(budget).filter(|budget| *budget != 0.0))?;
+    }
+    for (layers, accepted) in [(&args.accept, true), (&args.no_accept, false)] {
+        for layer in layers {
+            device.set_accepted(layer, accepted)?;
+        }
+    }
     for item in hide {
         device.hide(item)?;
     }
@@ -96,6 +110,10 @@ fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     }
 }
 
+fn layer_names(terms: &PrivacyTerms) -> Vec<&str> {
+    terms.layers.iter().map(|layer| layer.name.as_str()).collect()
+}
+
 fn listed(layers: &BTreeSet<String>) -> String {
     let layers: Vec<&str> = layers.iter().map(String::as_str).collect();
     if layers.is_empty() { "none".to_owned() } else { layers.join(", ") }
@@ -113,6 +131,7 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         Reportable::Only(names) => names.iter().map(String::as_str).collect(),
     };
     let hidden: Vec<&str> = device.hidden().collect();
+    let accepted: Vec<&str> = ACCEPTABLE.into_iter().filter(|layer| device.accepts(layer)).collect();
     let (shown, items) = (device.fixed_disclosure(), device.items());
     let id = |&row: &u32| items.map(|items| items.id(row as usize));
     let shown: Option<Vec<_>> = shown.map(|rows| rows.iter().filter_map(id).collect());
@@ -122,6 +141,9 @@ fn show(device: &Device, common: &Common) -> Result<()> {
             "hidden": hidden, "least_cohort": policy.least_cohort,
             "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
+            "protection": device.kept_protection().map(layer_names),
+            "weaker_protection_asked": device.weaker_protection().map(layer_names), "accepted_layers": accepted,
+            "epsilon_budget": device.epsilon_budget(),
         }));
     }
     let mut text = String::new();
@@ -147,6 +169,23 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     line("least cohort", &format!("{}: rounds with fewer devices are declined", policy.least_cohort));
     line("layers", &format!("{}: rounds without them are declined", listed(&policy.required_layers)));
     line("refused", &format!("{}: rounds with them are declined", listed(&policy.refused_layers)));
+    let kept = match device.kept_protection().map(layer_names) {
+        None => "not known before the first round".to_owned(),
+        Some(names) if names.is_empty() => "none: the server sees single updates".to_owned(),
+        Some(names) => format!("{}: rounds with less are declined", names.join(", ")),
+    };
+    line("protection", &kept);
+    if let Some(offered) = device.weaker_protection().map(layer_names) {
+        let names = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+        line("", &format!("the server asks for less ({names}): --accept-weaker agrees"));
+    }
+    let budget = device.epsilon_budget().map_or("none".to_owned(), |budget| {
+        format!("epsilon {budget} against the server: rounds that would spend more are declined")
+    });
+    line("budget", &budget);
+    if !accepted.is_empty() {
+        line("accepted", &accepted.join(", "));
+    }
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
     line("reported", &told);
     line("hidden items", if hidden.is_empty() { "none" } else { "uploads do not depend on whether you have these:" });

@@ -162,10 +162,13 @@ fn page(value: &Value) -> String {
             ["delta", "hides", "placement", "shape", "rounds"].map(|key| text(spent, key));
         let budget = spent["budget"].as_f64().map(|budget| format!(" of {budget}")).unwrap_or_default();
         let number = |key: &str, missing: f64| spent[key].as_f64().unwrap_or(missing);
+        let server = spent["epsilon_server"].as_f64();
+        let server = server.map_or_else(|| "without bound".to_owned(), |epsilon| format!("{epsilon:.3}"));
         let (epsilon, multiplier) = (number("epsilon", f64::INFINITY), number("noise_multiplier", 0.0));
         let _ = writeln!(
             out,
-            "epsilon {epsilon:.3}{budget} at delta {delta} of {hides} ({placement} {shape} noise of {multiplier:.3} clips of \
+            "epsilon {epsilon:.3}{budget} against readers of the model, {server} against the server, at delta {delta} \
+             of {hides} ({placement} {shape} noise of {multiplier:.3} clips of \
              {:.3}, {rounds} rounds)",
             number("clip", 0.0)
         );

@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Options,
-    ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
+    ACCEPTABLE, Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
+    Options, ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
 use sottovoce_experiment::people::Part;
 use sottovoce_experiment::prepare::DataPlan;
@@ -230,6 +230,8 @@ impl Users {
             enrolment.pages = self.pages.get(user as usize).cloned().unwrap_or_default();
             enrolment.items = Some(Arc::clone(&items));
             enrolment.key = key;
+            // Simulated people have nothing to hide from the server.
+            enrolment.accept = ACCEPTABLE.map(str::to_owned).into();
             Ok(Device::enrol(store, enrolment, options)?)
         };
         let mut devices = self.learners.iter().map(make).collect::<Result<Vec<_>>>()?;

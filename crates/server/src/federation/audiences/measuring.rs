@@ -52,7 +52,7 @@ impl Plan<'_> {
             criteria: Vec::new(),
             rounds: Some(1),
             // Devices add all of the noise.
-            noise: None,
+            secret: None,
             key_digest: None,
         };
         let mut asked = question.settings(self.scored_by);
@@ -164,7 +164,7 @@ impl Federation {
         let mut round = Round::new(opening, terms, 1.0, None);
         round.measurement = Some(id);
         *crate::lock(&self.measuring) = Some(measuring);
-        round.seal = self.new_seal(&round);
+        round.seal = self.new_seal(&round, &self.current().digest);
         let mut state = self.state();
         decline_departed(&mut round, &state.members);
         if let Some(record) = state.audiences.measurements.get_mut(&id) {

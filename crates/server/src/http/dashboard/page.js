@@ -221,7 +221,7 @@
         under,
         figure('Devices', number(one.devices), number(one.present) + ' active in the last five minutes', one.revoked ? number(one.revoked) + ' revoked' : null),
         figure('Participation', asked ? Math.round(100 * sum('counted') / asked) + ' %' : '–', asked ? number(sum('counted')) + ' aggregated of ' + number(asked) + ' selected' + part : 'no round has closed yet', sum('refused') ? several(sum('refused'), 'upload', 'uploads') + ' rejected' : null),
-        one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + 'at delta ' + one.privacy.delta + ', of ' + one.privacy.hides, one.privacy.placement + ' ' + one.privacy.shape + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
+        one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + (one.privacy.epsilon_server === null ? 'unbounded' : one.privacy.epsilon_server.toFixed(2)) + ' against the server, at delta ' + one.privacy.delta + ', of ' + one.privacy.hides, one.privacy.placement + ' ' + one.privacy.shape + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
         figure('Sent to devices', bytes(sum('bytes_down')), 'models' + part),
         figure('Sent by devices', bytes(sum('bytes_up')), 'updates' + part)),
       audiences(one.audiences) || '');
