@@ -26,12 +26,7 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
             || matches!(cause.downcast_ref::<ReadError>(), Some(ReadError::File(_)))
             || matches!(
                 cause.downcast_ref::<ModelError>(),
-                Some(
-                    ModelError::UnknownModel { .. }
-                        | ModelError::UnknownSetting { .. }
-                        | ModelError::SettingTwice { .. }
-                        | ModelError::BadValue { .. }
-                )
+                Some(ModelError::UnknownModel { .. } | ModelError::UnknownSetting { .. } | ModelError::BadValue { .. })
             )
     })
 }

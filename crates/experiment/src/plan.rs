@@ -7,7 +7,6 @@ use serde::Serialize;
 use sottovoce_evaluate::Protocol;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Changes whenever the meaning of a trial changes, so that results in old journals are not used for new trials.
@@ -260,10 +259,7 @@ impl RowPlan {
         stage: Stage,
         curve: Option<Curve>,
     ) -> Result<Vec<Trial>, String> {
-        // What was chosen counts, such as the best epoch of those that the row has at most.
-        let all: BTreeMap<&str, &Value> =
-            self.spec.fixed.iter().chain(point).map(|(key, value)| (key.as_str(), value)).collect();
-        let given = || all.iter().map(|(&key, &value)| (key, value.clone()));
+        let given = || self.spec.fixed.iter().chain(point).map(|(key, value)| (key.as_str(), value.clone()));
         let training = match &self.spec.learner {
             Learner::Recommender(model) => {
                 let settings = model.settings(given()).map_err(|error| error.to_string())?;

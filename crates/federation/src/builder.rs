@@ -94,11 +94,9 @@ impl FederationBuilder {
         question: &AudienceSizeConfig,
         given: impl IntoIterator<Item = (&'a str, Value)>,
     ) -> Result<HostedFederation, BuildError> {
-        let (asked, given) = (question.schema(), given.into_iter().collect::<Vec<_>>());
-        let asked = asked.iter().filter(|setting| !given.iter().any(|(key, _)| *key == setting.key));
-        let asked = asked.map(|setting| (setting.key, setting.default.clone()));
-        let all = asked.chain(given.iter().cloned()).collect::<Vec<_>>();
-        let settings = crate::registry::model(&AUDIENCE_SIZE).settings(all)?;
+        let asked = question.schema();
+        let asked = asked.iter().map(|setting| (setting.key, setting.default.clone()));
+        let settings = crate::registry::model(&AUDIENCE_SIZE).settings(asked.chain(given).collect::<Vec<_>>())?;
         self.assemble(&AUDIENCE_SIZE, &settings)
     }
 

@@ -31,16 +31,6 @@ pub enum ModelError {
         /// All settings of the model.
         known: String,
     },
-    /// A setting with two values.
-    #[error("{model}: setting `{key}` is given twice: {}", .given.join(", "))]
-    SettingTwice {
-        /// The model.
-        model: String,
-        /// The setting.
-        key: &'static str,
-        /// As it was given each time.
-        given: [String; 2],
-    },
     /// A value that the setting does not take.
     #[error("{model}: {key} = {value}: expected {expected}{}", did_you_mean(.suggestion))]
     BadValue {

@@ -200,11 +200,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults, with `given` put over them, every one checked.
+    /// The defaults, with `given` put over them, every one checked. Of several values of a setting the last counts, and
+    /// a note says so.
     ///
     /// # Errors
-    /// If a key is unknown or given twice, or a value is outside its domain; the message names the nearest that would
-    /// be right.
+    /// If a key is unknown or a value is outside its domain; the message names the nearest that would be right.
     pub fn check<'a>(
         model: &str,
         schema: &[Setting],
@@ -217,8 +217,7 @@ impl Settings {
             let (setting, note) = find(model, settable(), key)?;
             notes.extend(note);
             if let Some((first_key, first)) = seen.insert(setting.key, (key, value.clone())) {
-                let given = [format!("{first_key} = {first}"), format!("{key} = {value}")];
-                return Err(ModelError::SettingTwice { model: model.to_owned(), key: setting.key, given });
+                notes.push(format!("setting `{first_key}` is given twice: {first}, then {value}, which counts"));
             }
             let value = fit_domain(model, setting, &value)?;
             if value != setting.default {
@@ -326,15 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_given_once_whatever_it_is_called() {
-        assert_eq!(
-            message(&[("factors", "8"), ("limit", "2"), ("factors", "16")]),
-            "toy: setting `factors` is given twice: factors = 8, factors = 16"
-        );
-        assert_eq!(
-            message(&[("user_pull", "0.1"), ("user_regularisation", "0.1")]),
-            "toy: setting `user_regularisation` is given twice: user_pull = 0.1, user_regularisation = 0.1"
-        );
+    fn a_setting_that_is_given_twice_is_noted_whatever_it_is_called() {
+        let settings = check(&[("user_pull", "0.1"), ("limit", "2"), ("user_regularisation", "0.3")]).unwrap();
+        assert_eq!(settings.get("user_regularisation"), Some(&Value::Real(0.3)));
+        let notes: Vec<String> = settings.notes().collect();
+        let twice = "setting `user_pull` is given twice: 0.1, then 0.3, which counts".to_owned();
+        assert!(notes.contains(&twice), "{notes:?}");
+        assert_eq!(check(&[("factors", "8"), ("limit", "2")]).unwrap().notes().count(), 0);
     }
 
     #[test]
