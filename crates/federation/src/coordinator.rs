@@ -34,6 +34,8 @@ pub struct Coordinator {
     pub(crate) privacy_engine: Option<PrivacyEngine>,
     /// Larger values of the shared model say that training diverged.
     largest_value: f32,
+    /// Rounds of an epoch whose cohorts do not overlap.
+    disjoint: Option<u64>,
     rng: Rng,
 }
 
@@ -54,6 +56,7 @@ impl Coordinator {
             aggregation,
             privacy_engine: None,
             largest_value: f32::MAX,
+            disjoint: None,
             rng,
         }
     }
@@ -70,6 +73,13 @@ impl Coordinator {
     #[must_use]
     pub fn stopping_at(mut self, largest_value: f32) -> Self {
         self.largest_value = largest_value;
+        self
+    }
+
+    /// The same whose cohorts do not overlap within an epoch of so many rounds, if the model asks for that.
+    #[must_use]
+    pub fn asking_once(mut self, asks_once: bool, rounds: usize) -> Self {
+        self.disjoint = asks_once.then_some(rounds.max(1) as u64);
         self
     }
 
@@ -137,6 +147,11 @@ impl Coordinator {
     /// If the privacy accountant fails.
     pub fn record_participants(&mut self, cohort: &[u32]) -> Result<(), FederationError> {
         self.privacy_engine.as_mut().map_or(Ok(()), |privacy_engine| privacy_engine.record_participants(cohort))
+    }
+
+    /// Whether differential privacy is accounted for.
+    fn accounts(&self) -> bool {
+        self.privacy_engine.as_ref().is_some_and(|privacy_engine| privacy_engine.accountant.is_some())
     }
 
     /// The differential privacy spent so far, if there is any.
@@ -242,6 +257,13 @@ impl Coordinator {
         let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
         let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
         let ask = self.rules.ask(self.wanted()).min(room);
+        let everybody = |_: u32| true;
+        // Noise on sums is accounted for by how cohorts are drawn otherwise.
+        if let Some(rounds) = self.disjoint.filter(|&rounds| rounds > 1 && !self.accounts()) {
+            let (epoch, index) = (self.round().0 / rounds, self.round().0 % rounds);
+            let order = self.rng.stream(streams::GROUPS, epoch);
+            return self.selector.take_group((index, rounds), ask, &order, reachable.unwrap_or(&everybody));
+        }
         let rng = &mut round.stream(streams::COHORT, attempt);
         match reachable {
             Some(reachable) => self.selector.draw_reachable(ask, rng, reachable),
@@ -298,6 +320,9 @@ impl Coordinator {
             }
         }
         aggregate.finish();
+        if let Some(rounds) = self.disjoint {
+            self.strategy.begin_round(round.0 / rounds);
+        }
         self.strategy.apply(&mut self.shared.parameters, aggregate);
         self.shared.version = ModelVersion(self.shared.version.0 + 1);
         if self.strategy.changes_unsent_rows() {
