@@ -310,7 +310,8 @@ impl PrivacySettings {
         let by_chance = noise.is_some_and(|noise| noise.placement.protects_sums()) && !self.fixed_cohorts();
         // Where each device comes by its own chance, more than this come in one of 10^14 rounds.
         let by_luck = (8.0 * (asked as f64).sqrt()).ceil() as usize + 8;
-        let devices = if by_chance { asked + by_luck } else { asked };
+        // Room for one where there is nobody yet.
+        let devices = if by_chance { asked + by_luck } else { asked.max(1) };
         let rows = self.buckets.map_or(RowLayout::Dense, |buckets| RowLayout::Buckets(buckets as u32));
         let clip = self.clip().filter(|_| self.noise != NoiseKind::Sgd);
         let integers = Quantization { range: self.seal_range as f32, clip, devices: devices as u32, rows };
