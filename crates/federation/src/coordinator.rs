@@ -73,6 +73,11 @@ impl Coordinator {
         self
     }
 
+    /// The largest value of a sound shared model.
+    pub fn largest_value(&self) -> f32 {
+        self.largest_value
+    }
+
     /// The same with another aggregation.
     ///
     /// # Errors
@@ -200,6 +205,11 @@ impl Coordinator {
             Some(privacy_engine) => privacy_engine.wanted(wanted, population, &self.randomness()),
             None => wanted,
         }
+    }
+
+    /// Updates that a round wants on average: where cohorts are drawn by chance, a single one may want far fewer.
+    pub fn expected(&self) -> usize {
+        self.cohort.size(self.selector.population().len())
     }
 
     /// Whether another round may be held: not if it would spend more than there is.
