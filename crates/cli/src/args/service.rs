@@ -127,7 +127,7 @@ resumes. `federation show` lists the versions that are stored (--keep-versions o
         of: FederationArgs,
         /// Number of the version
         #[arg(value_name = "VERSION")]
-        version: u64,
+        to: u64,
     },
     /// Lift the quarantine of a device
     #[command(after_help = "Example:\n  sottovoce federation release films 17

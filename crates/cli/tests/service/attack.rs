@@ -62,21 +62,21 @@ const SEALED: [Lie; 5] = [Lie::LowOrderKeys, Lie::FalseShares, Lie::FalseShares,
 struct Wire<'a> {
     http: &'a HttpTransport,
     lie: Lie,
-    /// What the server last asked of this device, and the tables of its model.
-    heard: Mutex<(Option<RoundTerms>, Option<Layout>)>,
+    /// What the server last asked of this device.
+    terms: Mutex<Option<RoundTerms>>,
+    /// The tables of the model, which one device downloads for all.
+    layout: &'a Mutex<Option<Layout>>,
 }
 
 impl Transport for Wire<'_> {
     fn send(&self, request: &Request) -> Result<Response, TransportError> {
         let changed = if self.lie == Lie::None { None } else { self.changed(request) };
         let response = self.http.send(&changed.unwrap_or_else(|| request.clone()))?;
-        if self.lie != Lie::None && response.status == 200 {
-            let mut heard = self.heard.lock().unwrap();
-            if request.path.ends_with("/check-in") {
-                heard.0 = codec::decode_terms(&response.body).ok();
-            } else if let Ok(model) = codec::decode_model(&response.body) {
-                heard.1 = Some(model.parameters.layout());
-            }
+        if response.status == 200 && request.path.ends_with("/check-in") {
+            *self.terms.lock().unwrap() = codec::decode_terms(&response.body).ok();
+        } else if response.status == 200 && request.path.contains("/models/") && self.layout.lock().unwrap().is_none() {
+            let model = codec::decode_model(&response.body).ok();
+            *self.layout.lock().unwrap() = model.map(|model| model.parameters.layout());
         }
         Ok(response)
     }
@@ -100,8 +100,8 @@ impl Wire<'_> {
 
     /// An update of twenty rows with this value everywhere.
     fn update(&self, value: f32) -> Option<Vec<u8>> {
-        let heard = self.heard.lock().unwrap();
-        let (Some(terms), Some(layout)) = &*heard else { return None };
+        let (terms, layout) = (self.terms.lock().unwrap(), self.layout.lock().unwrap());
+        let (Some(terms), Some(layout)) = (&*terms, &*layout) else { return None };
         let mut trained = Trained::new(layout);
         let finite = if value.is_finite() { value } else { MARK };
         for row in 0..20 {
@@ -270,19 +270,18 @@ struct Outcome {
     seconds: f64,
 }
 
-/// Trains with these liars among the devices; without, they do not take part.
+/// Trains with these liars among the devices; without, all are honest.
 fn train(town: &Town, settings: &[&str], lies: &[Lie], extra: &[Lie]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let lie_of = |number: usize| match (number % ONE_IN == 0, lies.is_empty()) {
         (true, false) => {
             let liar = number / ONE_IN;
-            Some(*extra.get(liar).unwrap_or(&lies[liar % lies.len()]))
+            *extra.get(liar).unwrap_or(&lies[liar % lies.len()])
         }
-        (true, true) => None,
-        (false, _) => Some(Lie::None),
+        _ => Lie::None,
     };
-    let count = (0..town.people.len()).filter_map(lie_of).count().to_string();
+    let count = town.people.len().to_string();
     let rounds = ROUNDS.to_string();
     let mut create = vec!["create", "town", "--model", "fpl", "--catalog", town.catalog.to_str().unwrap()];
     create.extend(["--devices", &count, "--rounds", &rounds, "--check-in-seconds", "0", "--seal-step-seconds", "3"]);
@@ -293,9 +292,9 @@ fn train(town: &Town, settings: &[&str], lies: &[Lie], extra: &[Lie]) -> Outcome
         HttpTransport::new(&server.devices, &HttpOptions { idle_connections: THREADS, ..HttpOptions::default() });
     let http = http.unwrap();
     let start = Instant::now();
-    let models = Arc::new(SharedCache::new());
+    let (models, layout) = (Arc::new(SharedCache::new()), Mutex::new(None));
     let enrol = |number: usize| {
-        let lie = lie_of(number)?;
+        let lie = lie_of(number);
         let mut secret = [7; 32];
         secret[..8].copy_from_slice(&(number as u64).to_le_bytes());
         let mut enrolment = Enrolment::new(&server.devices, "town", &token, Secret::new(secret), policy());
@@ -311,9 +310,9 @@ fn train(town: &Town, settings: &[&str], lies: &[Lie], extra: &[Lie]) -> Outcome
         let options = Options { timing, models: Arc::clone(&models) as Arc<_>, ..Options::default() };
         let mut device = Device::enrol(Box::new(MemoryStore::new()), enrolment, options).unwrap();
         assert_eq!(device.join(&http, Duration::ZERO).unwrap(), None);
-        Some((number, device, Wire { http: &http, lie, heard: Mutex::default() }))
+        (number, device, Wire { http: &http, lie, terms: Mutex::default(), layout: &layout })
     };
-    let mut people: Vec<_> = (0..town.people.len()).filter_map(enrol).collect();
+    let mut people: Vec<_> = (0..town.people.len()).map(enrol).collect();
     let stop = AtomicBool::new(false);
     let hoarded = std::thread::scope(|scope| {
         let hoarding = (!lies.is_empty()).then(|| scope.spawn(|| hoard(&server.hoarders, &stop)));
@@ -333,7 +332,8 @@ fn train(town: &Town, settings: &[&str], lies: &[Lie], extra: &[Lie]) -> Outcome
         stop.store(true, Ordering::Relaxed);
         hoarding.map_or(0, |hoarding| hoarding.join().unwrap())
     });
-    let honest = people.iter().filter(|(_, _, wire)| wire.lie == Lie::None);
+    // Whom both trainings have in common.
+    let honest = people.iter().filter(|(number, ..)| number % ONE_IN != 0);
     let scores: Vec<f64> = honest.filter_map(|(number, device, _)| ndcg(device, &town.people[*number].1)).collect();
     let told = server.operate(&["rounds", "town", "--limit", "1000"]);
     Outcome {

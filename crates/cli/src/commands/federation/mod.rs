@@ -27,8 +27,8 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
         Federation::Pause(of) => print(&of.client()?.post(&of.path("/pause"), &json!({}))?, &page),
         Federation::Resume(of) => print(&of.client()?.post(&of.path("/resume"), &json!({}))?, &page),
         Federation::Finish(of) => print(&of.client()?.post(&of.path("/finish"), &json!({}))?, &page),
-        Federation::Rollback { of, version } => {
-            print(&of.client()?.post(&of.path("/rollback"), &json!({"version": version}))?, &page)
+        Federation::Rollback { of, to } => {
+            print(&of.client()?.post(&of.path("/rollback"), &json!({"version": to}))?, &page)
         }
         Federation::Release { of, device } => {
             let released = of.client()?.delete(&of.path(&format!("/quarantine/{device}")))?;
