@@ -287,8 +287,8 @@ impl Device {
         Ok(Confirm { header, signatures: survivors.survived.iter().map(sign).collect() })
     }
 
-    /// The last step: one share of each neighbour whose box opened, of the self-mask seed if its input came, of the mask
-    /// key if not. The list is stored and no other is ever answered, so never both for one neighbour.
+    /// The last step: one share of each neighbour whose box opened, of the self-mask seed if its input came, of the
+    /// mask key if not. The list is stored and no other is ever answered, so never both for one neighbour.
     pub fn unmask(&mut self, survivors: &Survivors) -> Result<Unmask> {
         if self.identity.is_some() {
             return Err(DeviceError::Identity);

@@ -173,7 +173,8 @@ impl Server {
         }
     }
 
-    /// The longest message beside the inputs that a device may send in this step, in bytes, or repeat of the one before.
+    /// The longest message beside the inputs that a device may send in this step, or repeat of the one before, in
+    /// bytes.
     pub fn message_limit(&self) -> u64 {
         let neighbours = self.parameters.map_or(0, |parameters| u64::from(parameters.neighbours));
         let advertise = HEADER_BYTES + 65 + 96;

@@ -90,7 +90,7 @@ impl Federation {
     }
 
     /// Counts what devices did wrong in the round that is closing, and forgives those that did nothing.
-    pub(super) async fn judge(&self, offences: Offences) {
+    pub(super) async fn settle(&self, offences: Offences) {
         let round = {
             let mut state = self.state();
             let Some(round) = &state.round else { return };

@@ -249,7 +249,7 @@ impl Federation {
         }
         let mut published = None;
         let (outcome, offences) = self.outcome().await?;
-        self.judge(offences).await;
+        self.settle(offences).await;
         self.retain_uploads(matches!(outcome, Outcome::Next { .. })).await?;
         match outcome {
             Outcome::Abandoned(why) => record.remark = why,

@@ -228,8 +228,8 @@ impl Seal {
         self.accepted.get(&seat).is_some_and(|digests| digests.contains(blake3::hash(bytes).as_bytes()))
     }
 
-    /// A new message, checked, that is to be stored now; `None` if it was accepted before. Nothing that is wrong is ever
-    /// stored.
+    /// A new message, checked, that is to be stored now; `None` if it was accepted before. Nothing that is wrong is
+    /// ever stored.
     fn reserve(&mut self, seat: u32, bytes: &Bytes) -> Result<Option<Checked>> {
         if self.has_accepted(seat, bytes) {
             return Ok(None);

@@ -77,7 +77,8 @@ impl Drop for Caller {
     }
 }
 
-/// What one household has: an address of version 4, or a network of 64 bits of version 6, of which it has all addresses.
+/// What one household has: an address of version 4, or a network of 64 bits of version 6, of which it has all
+/// addresses.
 fn household(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) if !six.is_loopback() => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX))),

@@ -29,8 +29,8 @@ fn upload(host: &Host, phone: &Phone, round: u64, bytes: &[u8]) -> Answer {
     host.call("POST", &path, &phone.credential, bytes)
 }
 
-/// All that are asked into a round answer it: the first perhaps with a row of these values, the others with the truth. Returns
-/// the round's record.
+/// All that are asked into a round answer it: the first perhaps with a row of these values, the others with the truth.
+/// Returns the round's record.
 fn hold(host: &Host, phones: &[Phone], round: u64, lie: Option<f32>) -> Value {
     for (place, phone) in phones.iter().enumerate() {
         let Some(terms) = host.terms(phone).filter(|terms| terms.round.0 == round) else { continue };
