@@ -274,7 +274,7 @@ struct Outcome {
 fn train(town: &Town, settings: &[&str], lies: &[Lie], extra: &[Lie]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    let lie_of = |number: usize| match (number % ONE_IN == 0, lies.is_empty()) {
+    let lie_of = |number: usize| match (number.is_multiple_of(ONE_IN), lies.is_empty()) {
         (true, false) => {
             let liar = number / ONE_IN;
             *extra.get(liar).unwrap_or(&lies[liar % lies.len()])
@@ -412,7 +412,7 @@ fn compare(name: &str, settings: &[&str], lies: &[Lie], extra: &[Lie]) {
     }
     // Who sends no box that opens costs one round, and is asked no more.
     assert!(made(&attacked) >= rounds as usize - extra.len(), "rounds were lost");
-    assert!(attacked.quarantined.iter().all(|each| each["device"].as_u64().unwrap() as usize % ONE_IN == 0));
+    assert!(attacked.quarantined.iter().all(|each| (each["device"].as_u64().unwrap() as usize).is_multiple_of(ONE_IN)));
     // Few rounds teach nothing, so that nothing can be compared.
     assert!(ratio >= 0.98 || devices < 500, "nDCG@20 fell to {ratio:.3} of that without liars");
 }
