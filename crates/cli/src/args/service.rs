@@ -259,7 +259,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "NORM")]
     pub(crate) row_norm: Option<f32>,
     /// Clip rows of open updates that are longer than this many times the median of the round's devices; 0: any
-    #[arg(long, value_name = "TIMES", default_value_t = 10.0)]
+    #[arg(long, value_name = "TIMES", default_value_t = 200.0)]
     pub(crate) norm_bound: f32,
     /// Ask devices for the number of samples they trained on
     #[arg(long)]

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const DEFAULT_DEADLINE: f64 = 3600.0;
 
 /// Room for honest devices, whose longest rows differ with what they have (docs/decisions/0036).
-const DEFAULT_NORM_BOUND: f32 = 10.0;
+const DEFAULT_NORM_BOUND: f32 = 200.0;
 
 /// A federation's configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

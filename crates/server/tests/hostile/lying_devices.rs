@@ -17,7 +17,7 @@ fn open_round(settings: &Value, devices: usize) -> (Host, Vec<Phone>) {
     for (key, value) in settings.as_object().unwrap() {
         all[key] = value.clone();
     }
-    host.create("films", &json!({ "devices": 4, "rounds": 20, "minimum": 1, "settings": all }));
+    host.create("films", &json!({ "devices": 4, "rounds": 20, "minimum": 1, "norm_bound": 10.0, "settings": all }));
     let token = host.enrolment("films");
     let phones = (0..devices).map(|place| host.phone("films", &token, &format!("{place}"))).collect();
     (host, phones)
