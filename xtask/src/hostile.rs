@@ -108,7 +108,7 @@ impl Server {
         write!(
             stream,
             "POST {path} HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\nauthorization: Bearer {secret}\r\n\
-             idempotency-key: proof\r\ncontent-length: {length}\r\n\r\n{body}"
+             idempotency-key: the-key-of-a-proof-alone\r\ncontent-length: {length}\r\n\r\n{body}"
         )?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

@@ -4,6 +4,7 @@ use crate::streams;
 use sottovoce_core::Rng;
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::RoundId;
+use zeroize::Zeroize;
 
 /// The random numbers of one client in one round.
 pub trait Randomness {
@@ -80,6 +81,12 @@ pub struct Secret([u8; 32]);
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

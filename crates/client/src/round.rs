@@ -5,9 +5,10 @@ use crate::{ClientError, Declined, Randomness, streams};
 use sottovoce_core::{History, Rng};
 use sottovoce_models::federated::{DynClient, Prepared, Scratch, WorkingMemory};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
-use sottovoce_privacy::PrivacyMechanism;
+use sottovoce_privacy::{ENCRYPTION, PrivacyMechanism, SECURE_AGGREGATION};
 use sottovoce_protocol::{
-    Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, ModelSpec, Parameters, Policy, RoundTerms, Trained,
+    Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, ModelSpec, Parameters, Policy, PrivacyLayer,
+    RoundTerms, Trained,
 };
 
 /// What all clients of a round have in common. The simulator makes it once for all of them.
@@ -140,6 +141,7 @@ impl<'a> Round<'a> {
         let policy = device.policy;
         policy.check_terms(self.terms).map_err(Declined::Policy)?;
         check_decoys(policy, &self.terms.model)?;
+        check_seal(self.client, self.terms)?;
         let mut rng = randomness.round();
         let fixed = match policy.disclosure {
             DisclosureMode::Fixed if policy.pi() < 1.0 => randomness.fixed_disclosure(),
@@ -297,6 +299,21 @@ pub fn check_decoys(policy: &Policy, model: &ModelSpec) -> Result<(), Declined> 
             "negatives = decoys hide nothing with disclosure = per-round, because rounds compared give the owner's \
              items away: take disclosure = fixed, or negatives = papers for the papers' way, which does not hide them",
         )),
+        false => Ok(()),
+    }
+}
+
+/// That a round is sealed, where the model needs that.
+///
+/// # Errors
+/// If a single update would be the history itself, for the server to read.
+fn check_seal(client: &DynClient, terms: &RoundTerms) -> Result<(), Declined> {
+    let is_seal = |layer: &PrivacyLayer| [SECURE_AGGREGATION, ENCRYPTION].contains(&&*layer.name);
+    match client.needs_seal() && !terms.privacy.layers.iter().any(is_seal) {
+        true => Err(Declined::terms(format!(
+            "an update of {} is the whole history, and this round has no seal that hides it: take seal = secagg",
+            terms.model.name
+        ))),
         false => Ok(()),
     }
 }

@@ -7,10 +7,11 @@ use sottovoce_privacy::{PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng
 use sottovoce_protocol::{DecodeError, RoundId, RoundTerms, codec};
 use std::sync::Arc;
 use thiserror::Error;
+use zeroize::Zeroize;
 
 /// A device's part in a sealed round: secure aggregation or encryption. Each step is stored before its message is sent,
 /// so that a device that was killed sends the same message again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Sealing {
     /// The round.
     pub round: RoundId,
@@ -21,6 +22,21 @@ pub struct Sealing {
     stage: Stage,
     /// The message to be sent, until it is acknowledged.
     pub out: Option<Arc<[u8]>>,
+}
+
+/// Without the protocol's secrets and the update.
+impl std::fmt::Debug for Sealing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { round, stage, .. } = self;
+        f.debug_struct("Sealing").field("round", round).field("stage", stage).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Sealing {
+    fn drop(&mut self) {
+        self.machine.zeroize();
+        self.words.zeroize();
+    }
 }
 
 /// The message sent last, or to be sent.
@@ -124,7 +140,9 @@ impl Sealing {
         let encryption = PrivacyConfig::read(&terms.privacy)?.encryption(length)?.ok_or(SealingError::NoKey)?;
         let words = encryption.open(key.ok_or(SealingError::NoKey)?, self.round, sum, generator)?;
         let out: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-        Ok(Self { stage: Stage::Decrypt, out: Some(out.into()), ..self.clone() })
+        let mut next = self.clone();
+        (next.stage, next.out) = (Stage::Decrypt, Some(out.into()));
+        Ok(next)
     }
 
     /// Whether the message to be sent is the update itself, masked or encrypted.

@@ -11,9 +11,9 @@
 //! | [`ROUNDS`] | 0 | the parent of all rounds |
 //! | [`PRIVACY_ENGINE`] | 0 | the server's noise, where it is simulated |
 //!
-//! Below [`ROUNDS`], [`ROUND`] with the round's number, and below that [`DEVICE`], [`UPLOAD_NOISE`] and
-//! [`TRAINING_NOISE`] with the user, [`COHORT`] with the attempt, [`POISSON`] with 0. Below [`DEVICE`],
-//! [`OWN_TRAINING`] with 0 and [`ADAPTING`] with the number of interactions.
+//! Below [`ROUNDS`], [`GROUPS`] with the epoch's number, and [`ROUND`] with the round's, and below that [`DEVICE`],
+//! [`UPLOAD_NOISE`] and [`TRAINING_NOISE`] with the user, [`COHORT`] with the attempt, [`POISSON`] with 0. Below
+//! [`DEVICE`], [`OWN_TRAINING`] with 0 and [`ADAPTING`] with the number of interactions.
 
 use sottovoce_core::Rng;
 
@@ -33,6 +33,8 @@ pub const REPORTING: &str = "reporting";
 pub const ROUNDS: &str = "rounds";
 /// The server's noise in the simulator.
 pub const PRIVACY_ENGINE: &str = "guardian";
+/// Which group of an epoch each device is in, where cohorts do not overlap.
+pub const GROUPS: &str = "groups";
 /// One round.
 pub const ROUND: &str = "round";
 /// One device's training and disclosure in a round.

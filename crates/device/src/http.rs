@@ -4,6 +4,7 @@
 //! credential goes to the server that issued it and to no other.
 
 use crate::transport::{HEADERS, Method, Request, Response, Transport, TransportError, WIRE};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -104,22 +105,30 @@ fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>, HttpError> {
     if all.is_empty() { Err(HttpError::Certificate("it holds no certificate".to_owned())) } else { Ok(all) }
 }
 
-/// Scheme, host and port; nothing may follow them.
-fn check_address(server: &str, allow_plain: bool) -> Result<String, HttpError> {
+/// Scheme, host and port of a server's address; nothing may follow them.
+///
+/// # Errors
+/// If it is none, or names another machine by plain http although that is not allowed.
+pub fn check_address(server: &str, allow_plain: bool) -> Result<String, HttpError> {
     let wrong = || HttpError::Address(server.to_owned());
     let uri: Uri = server.trim_end_matches('/').parse().map_err(|_| wrong())?;
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return Err(wrong()) };
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() || authority.as_str().contains('@') {
         return Err(wrong());
     }
-    let here = matches!(authority.host(), "localhost" | "[::1]") || authority.host().starts_with("127.");
     match scheme {
         "https" => (),
-        "http" if here || allow_plain => (),
+        "http" if is_this_machine(authority.host()) || allow_plain => (),
         "http" => return Err(HttpError::Plain(server.to_owned())),
         _ => return Err(wrong()),
     }
     Ok(format!("{scheme}://{authority}"))
+}
+
+/// Whether a host of an address is this machine: by its address, not by how its name begins.
+fn is_this_machine(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn with_headers<B>(mut builder: RequestBuilder<B>, request: &Request) -> RequestBuilder<B> {
@@ -175,7 +184,11 @@ mod tests {
         for wrong in ["example.org", "ftp://x", "https://a/b", "https://me:secret@a", "https://a?b", ""] {
             assert!(matches!(of(wrong), Err(HttpError::Address(_))), "{wrong}");
         }
-        assert!(matches!(of("http://example.org"), Err(HttpError::Plain(_))));
+        let elsewhere =
+            ["http://example.org", "http://127.evil.example", "http://127.0.0.1.evil.example", "http://[::2]"];
+        for wrong in ["http://localhost.evil.example:80", "http://128.0.0.1"].iter().chain(&elsewhere) {
+            assert!(matches!(of(wrong), Err(HttpError::Plain(_))), "{wrong}");
+        }
         assert!(check_address("http://example.org", true).is_ok());
     }
 

@@ -97,7 +97,7 @@ pub use error::DeviceError;
 pub use files::{FileStore, Key};
 pub use history::{History, ImportError, ImportSummary, read_history};
 #[cfg(feature = "http")]
-pub use http::{HttpError, HttpOptions, HttpTransport};
+pub use http::{HttpError, HttpOptions, HttpTransport, check_address};
 pub use items::{CatalogError, Items, Lookup};
 pub use model_cache::{ModelCache, NoCache, SharedCache};
 pub use reading::{ClickImport, ReadPage, Reading};

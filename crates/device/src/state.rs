@@ -30,7 +30,7 @@ use std::sync::Arc;
 const VERSION: u8 = 9;
 
 /// A device's membership in its federation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Membership {
     /// Not enrolled yet.
     Enrolling {
@@ -51,6 +51,18 @@ pub enum Membership {
     },
     /// The server has forgotten this device.
     Withdrawn,
+}
+
+/// Without tokens and credentials.
+impl std::fmt::Debug for Membership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Enrolling { .. } => f.write_str("Enrolling { .. }"),
+            Self::Enrolled { device, .. } => f.debug_struct("Enrolled").field("device", device).finish_non_exhaustive(),
+            Self::Withdrawing { .. } => f.write_str("Withdrawing { .. }"),
+            Self::Withdrawn => f.write_str("Withdrawn"),
+        }
+    }
 }
 
 /// An update that was not acknowledged yet; it may have left.

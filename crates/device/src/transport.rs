@@ -31,7 +31,7 @@ impl Method {
 pub const WIRE: &str = "application/vnd.sottovoce";
 
 /// A request of a device to its server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// The method.
     pub method: Method,
@@ -53,7 +53,7 @@ pub struct Request {
 }
 
 /// A response of the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Response {
     /// HTTP status.
     pub status: u16,
@@ -61,6 +61,24 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+}
+
+/// Without credentials, tokens, keys and what is sent.
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { method, path, body, .. } = self;
+        let request = &mut f.debug_struct("Request");
+        request.field("method", method).field("path", path).field("bytes", &body.len()).finish_non_exhaustive()
+    }
+}
+
+/// Without the body, which may be a credential.
+impl std::fmt::Debug for Response {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { status, headers, body } = self;
+        let response = &mut f.debug_struct("Response");
+        response.field("status", status).field("headers", headers).field("bytes", &body.len()).finish_non_exhaustive()
+    }
 }
 
 /// Headers that a device reads.

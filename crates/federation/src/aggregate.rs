@@ -28,6 +28,8 @@ pub struct Aggregate {
     quantized: Option<Box<QuantizedSum>>,
     /// Updates added.
     pub updates: u64,
+    /// Standard deviation of the noise on each value of the sum, once it is opened.
+    pub noise: f64,
 }
 
 /// Sums of one table's rows; rows that were not sent are zero.
@@ -82,6 +84,7 @@ impl Aggregate {
             criteria_sums: weighed.then(|| Box::new(CriteriaSums::new(layout, &aggregation.weighting))),
             quantized: aggregation.quantized_sum.as_ref().map(|protected| Box::new(QuantizedSum::new(protected))),
             updates: 0,
+            noise: 0.0,
         }
     }
 
@@ -321,6 +324,7 @@ impl Aggregate {
             words.clear();
         }
         self.updates = 0;
+        self.noise = 0.0;
     }
 }
 

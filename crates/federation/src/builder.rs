@@ -1,7 +1,7 @@
 //! Building the server's half of a federation whose devices are elsewhere.
 
 use crate::config::FederationConfig;
-use crate::simulation::check_dp_sgd;
+use crate::simulation::{check_dp_sgd, check_seal};
 use crate::{Coordinator, FederationError, Population, strategy};
 use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Facts};
@@ -135,10 +135,13 @@ impl FederationBuilder {
         let rng =
             self.secret.map_or_else(simulated, |secret| SecureRng::new(secret).stream(streams::PRIVACY_ENGINE, 0));
         let held = self.rounds.unwrap_or(rounds);
-        let engine = config.privacy_engine((expected, devices), held, self.key_digest.as_deref(), rng)?;
-        check_dp_sgd(entry.info.name, &model.client(Some(&schedule)), engine.as_ref())?;
+        let engine = config.privacy_engine(&model, (expected, devices), held, self.key_digest.as_deref(), rng)?;
+        let client = model.client(Some(&schedule));
+        check_dp_sgd(entry.info.name, &client, engine.as_ref())?;
+        check_seal(entry.info.name, &client, engine.as_ref())?;
         let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
-            .stopping_at(model.largest_value());
+            .stopping_at(model.largest_value())
+            .asking_once(model.asks_once_an_epoch(), schedule.rounds);
         let cohorts = self.secret.map(|secret| SecureRng::new(secret).stream(streams::ROUNDS, 0));
         let coordinator = cohorts.into_iter().fold(coordinator, Coordinator::drawing_in_secret);
         let coordinator = config.configured(coordinator, engine)?;

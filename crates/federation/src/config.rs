@@ -5,7 +5,7 @@ use crate::participation::SimulatedParticipation;
 use crate::privacy::PrivacySettings;
 use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, PrivacyEngine, RoundRules};
 use sottovoce_core::Rng;
-use sottovoce_models::federated::Epochs;
+use sottovoce_models::federated::{DynModel, Epochs};
 use sottovoce_models::settings::{Config, Setting, Value};
 use sottovoce_models::{choices, config};
 use sottovoce_privacy::SecureRng;
@@ -110,16 +110,18 @@ impl FederationConfig {
             .with_downloads(Downloads { values, differences, min_change: min_change as f32 })
     }
 
-    /// The server's half of the privacy layers, for so many rounds of so many updates in a population.
+    /// The server's half of the privacy layers for a model, for so many rounds of so many updates in a population.
     pub(crate) fn privacy_engine(
         &self,
+        model: &DynModel,
         (expected, population): (usize, usize),
         rounds: u64,
         key: Option<&str>,
         rng: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
         let (asked, uniform) = (self.round.ask(expected), self.participation.is_uniform());
-        self.privacy.engine((expected, asked, population), (rounds, uniform), key, rng)
+        let privacy = self.privacy.bounded(model.sensitivity());
+        privacy.engine((expected, asked, population), (rounds, uniform), model.budget_shares(), key, rng)
     }
 
     /// Whether no simulated device ever discloses anything.

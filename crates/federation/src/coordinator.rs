@@ -34,6 +34,8 @@ pub struct Coordinator {
     pub(crate) privacy_engine: Option<PrivacyEngine>,
     /// Larger values of the shared model say that training diverged.
     largest_value: f32,
+    /// Rounds of an epoch whose cohorts do not overlap.
+    disjoint: Option<u64>,
     rng: Rng,
     /// From which cohorts are drawn, if not from the seed that all may know.
     cohort_secret: Option<SecureRng>,
@@ -56,6 +58,7 @@ impl Coordinator {
             aggregation,
             privacy_engine: None,
             largest_value: f32::MAX,
+            disjoint: None,
             rng,
             cohort_secret: None,
         }
@@ -74,6 +77,18 @@ impl Coordinator {
     pub fn stopping_at(mut self, largest_value: f32) -> Self {
         self.largest_value = largest_value;
         self
+    }
+
+    /// The same whose cohorts do not overlap within an epoch of so many rounds, if the model asks for that.
+    #[must_use]
+    pub fn asking_once(mut self, asks_once: bool, rounds: usize) -> Self {
+        self.disjoint = asks_once.then_some(rounds.max(1) as u64);
+        self
+    }
+
+    /// The largest value of a sound shared model.
+    pub fn largest_value(&self) -> f32 {
+        self.largest_value
     }
 
     /// The same with another aggregation.
@@ -142,6 +157,11 @@ impl Coordinator {
         self.privacy_engine.as_mut().map_or(Ok(()), |privacy_engine| privacy_engine.record_participants(cohort))
     }
 
+    /// Whether differential privacy is accounted for.
+    fn accounts(&self) -> bool {
+        self.privacy_engine.as_ref().is_some_and(|privacy_engine| privacy_engine.accountant.is_some())
+    }
+
     /// The differential privacy spent so far, if there is any.
     pub fn privacy_spent(&self) -> Option<Privacy> {
         self.privacy_engine.as_ref().and_then(PrivacyEngine::spent)
@@ -205,6 +225,11 @@ impl Coordinator {
         }
     }
 
+    /// Updates that a round wants on average: where cohorts are drawn by chance, a single one may want far fewer.
+    pub fn expected(&self) -> usize {
+        self.cohort.size(self.selector.population().len())
+    }
+
     /// Whether another round may be held: not if it would spend more than there is.
     ///
     /// # Errors
@@ -257,6 +282,13 @@ impl Coordinator {
         let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
         let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
         let ask = self.rules.ask(self.wanted()).min(room);
+        let everybody = |_: u32| true;
+        // Noise on sums is accounted for by how cohorts are drawn otherwise.
+        if let Some(rounds) = self.disjoint.filter(|&rounds| rounds > 1 && !self.accounts()) {
+            let (epoch, index) = (self.round().0 / rounds, self.round().0 % rounds);
+            let order = self.rng.stream(streams::GROUPS, epoch);
+            return self.selector.take_group((index, rounds), ask, &order, reachable.unwrap_or(&everybody));
+        }
         let rng = &mut round.stream(streams::COHORT, attempt);
         match reachable {
             Some(reachable) => self.selector.draw_reachable(ask, rng, reachable),
@@ -313,6 +345,9 @@ impl Coordinator {
             }
         }
         aggregate.finish();
+        if let Some(rounds) = self.disjoint {
+            self.strategy.begin_round(round.0 / rounds);
+        }
         self.strategy.apply(&mut self.shared.parameters, aggregate);
         self.shared.version = ModelVersion(self.shared.version.0 + 1);
         if self.strategy.changes_unsent_rows() {

@@ -142,12 +142,14 @@ impl Simulation {
         let figures = SimulatedFigures::of(names, disclosed.as_ref().or(people), fit.catalog)?;
         let profile = config.participation.device_profile()?;
         let engine = config.privacy_engine(
+            model,
             (cohort, devices.len()),
             rounds,
             None,
             SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0),
         )?;
         check_dp_sgd(self.info.name, &client, engine.as_ref())?;
+        check_seal(self.info.name, &client, engine.as_ref())?;
         let simulated = SimulatedDevices::new(client, train, start.layout(), disclosure, &root)
             .with_delivery(self.delivery)
             .with_device_profile(profile)
@@ -158,7 +160,8 @@ impl Simulation {
         let terms = TermsDraft { model: model_spec, values, samples, criteria, ..TermsDraft::default() };
         let strategy = strategy::build(model.aggregation(&schedule, devices.len()));
         let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
-            .stopping_at(model.largest_value());
+            .stopping_at(model.largest_value())
+            .asking_once(model.asks_once_an_epoch(), schedule.rounds);
         let mut coordinator = config.configured(coordinator, engine)?;
         coordinator.ask_among(devices.clone());
         let coordinator = config.participation.apply(coordinator, (&lengths, &devices), fit.watch.users())?;
@@ -296,6 +299,21 @@ pub(crate) fn check_dp_sgd(
         "central, local or distributed: the gradient of {name} is not a sum over interactions, so that single ones cannot be clipped"
     );
     Err(FederationError::setting("noise", "sgd", expected))
+}
+
+/// Checks that updates are sealed, where a single one would be the history itself.
+pub(crate) fn check_seal(
+    name: &str,
+    client: &DynClient,
+    engine: Option<&PrivacyEngine>,
+) -> Result<(), FederationError> {
+    if !client.needs_seal() || engine.is_some_and(|engine| engine.config().seal.is_some()) {
+        return Ok(());
+    }
+    let expected = format!(
+        "secagg, bfv or ckks: an update of {name} is the whole history, and devices decline to send it in the open"
+    );
+    Err(FederationError::setting("seal", "none", expected))
 }
 
 fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64) {

@@ -31,6 +31,7 @@ mod recommender;
 pub mod registry;
 pub(crate) mod sequential;
 pub mod settings;
+pub mod spectral;
 pub mod stored;
 
 pub use explanation::{Because, Reason, ReasonKind, strongest};

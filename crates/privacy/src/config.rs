@@ -188,8 +188,12 @@ impl PrivacyConfig {
             Some(Noise { distribution: NoiseDistribution::Laplace, count_noise: Some(_), .. }) => {
                 Err(PrivacyError::Laplace("what updates say of their lengths has Gaussian noise"))
             }
-            Some(_) if quantization.rows != RowLayout::Dense => Err(FormError::BucketsWithoutCounts.into()),
-            None if quantization.rows != RowLayout::Dense && is_approximate => Err(PrivacyError::ApproximateBuckets),
+            Some(_) if matches!(quantization.rows, RowLayout::Buckets(_)) => {
+                Err(FormError::BucketsWithoutCounts.into())
+            }
+            None if matches!(quantization.rows, RowLayout::Buckets(_)) && is_approximate => {
+                Err(PrivacyError::ApproximateBuckets)
+            }
             _ => self.form().map(|_| ()),
         }
     }

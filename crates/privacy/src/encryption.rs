@@ -57,7 +57,7 @@ impl SumEncryption {
         let largest = (f64::from(range) + noise_bound) * steps;
         // Bucket headers use all 32 bits.
         let most = match quantization.rows {
-            RowLayout::Dense => largest.ceil().clamp(1.0, f64::from(u32::MAX >> 1)) as i64,
+            RowLayout::Dense | RowLayout::Table(_) => largest.ceil().clamp(1.0, f64::from(u32::MAX >> 1)) as i64,
             RowLayout::Buckets(_) => 1 << 31,
         };
         let clients = quantization.devices;

@@ -3,6 +3,7 @@
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
+use zeroize::Zeroize;
 
 /// A cryptographically secure generator: ChaCha20 from 32 secret bytes. The same seed gives the same numbers, for tests
 /// and the simulator; a deployed device or server seeds it from the operating system.
@@ -17,6 +18,12 @@ use sha2::{Digest, Sha256};
 pub struct SecureRng {
     seed: [u8; 32],
     source: ChaCha20Rng,
+}
+
+impl Drop for SecureRng {
+    fn drop(&mut self) {
+        self.seed.zeroize();
+    }
 }
 
 impl SecureRng {

@@ -368,16 +368,19 @@ fn device_refuses_invalid_neighbours() {
 }
 
 #[test]
-fn device_refuses_false_shares_and_a_second_input() {
+fn device_goes_on_without_boxes_that_do_not_open_and_refuses_a_second_input() {
     let mut round = brought_to(Step::Mask);
     let good = EncryptedShares::decode(&round.server.message_for(2).unwrap()).unwrap();
     let device = &mut round.devices[2];
+    let honest = Device::restore(&device.save(), None).unwrap().mask(&good, &input(2));
     let mut broken = good.clone();
     broken.encrypted[4].1[10] ^= 1;
-    assert_eq!(device.mask(&broken, &input(2)), Err(DeviceError::Decryption(good.encrypted[4].0)));
-    let mut exchanged = good.clone();
-    exchanged.encrypted[4].1 = good.encrypted[5].1;
-    assert_eq!(device.mask(&exchanged, &input(2)), Err(DeviceError::Decryption(good.encrypted[4].0)));
+    broken.encrypted[7].1 = good.encrypted[5].1;
+    // Masks do not depend on boxes: who sends a bad one changes nobody's input.
+    assert_eq!(Device::restore(&device.save(), None).unwrap().mask(&broken, &input(2)), honest);
+    let mut mostly = good.clone();
+    mostly.encrypted[5..].iter_mut().for_each(|(_, sent)| sent[10] ^= 1);
+    assert!(matches!(device.mask(&mostly, &input(2)), Err(DeviceError::TooFew(_, 5, _))));
     let few = EncryptedShares { encrypted: good.encrypted[..5].to_vec(), ..good.clone() };
     assert!(matches!(device.mask(&few, &input(2)), Err(DeviceError::TooFew(_, 5, _))));
     assert!(matches!(device.mask(&good, &[1, 2]), Err(DeviceError::Length(2, _))));
@@ -418,6 +421,164 @@ fn device_answers_one_valid_list_of_survivors() {
     let mut again = Device::restore(&device.save(), None).unwrap();
     assert_eq!(again.unmask(&good), Err(DeviceError::Changed("the list of survivors")));
     assert_eq!(again.unmask(&dropped(0..2)), Ok(given));
+}
+
+/// What some devices of a round of 20 send instead of the truth.
+#[derive(Clone, Copy)]
+enum Lie {
+    /// A box that does not open, to so many neighbours.
+    Boxes(usize),
+    /// A false share of so many neighbours' secrets.
+    Shares(usize),
+    /// That the boxes of so many neighbours do not open.
+    Complaints(usize),
+    /// A commitment to another seed.
+    Commitment,
+}
+
+/// The end of a round with liars, and who is suspected.
+fn with_liars(liars: &[ClientIndex], lie: Lie) -> (Result<Sum, AbortReason>, Vec<(ClientIndex, Suspicion)>) {
+    let mut round = brought_to(Step::Share);
+    while round.server.step() != Step::Done && round.server.aborted().is_none() {
+        for client in round.server.waiting_for() {
+            let down = round.server.message_for(client).unwrap();
+            let step = round.server.step();
+            let up = answer(&mut round.devices[client as usize], step, &down).unwrap();
+            let up = if liars.contains(&client) { falsified(step, &up, lie) } else { up };
+            assert_eq!(round.server.receive(client, &up), Ok(Receipt::New));
+        }
+        let _closed = round.server.close_step();
+    }
+    let ended = round.server.aborted().cloned().map_or_else(|| Ok(round.server.sum().unwrap()), Err);
+    (ended, round.server.suspects())
+}
+
+fn falsified(step: Step, up: &[u8], lie: Lie) -> Vec<u8> {
+    match (step, lie) {
+        (Step::Share, Lie::Boxes(count)) => {
+            let mut shares = Shares::decode(up).unwrap();
+            shares.encrypted.iter_mut().take(count).for_each(|(_, sent)| sent[20] ^= 1);
+            shares.encode()
+        }
+        (Step::Share, Lie::Commitment) => {
+            let mut shares = Shares::decode(up).unwrap();
+            shares.commitment[0] ^= 1;
+            shares.encode()
+        }
+        (Step::Unmask, Lie::Shares(count)) => {
+            let mut unmask = Unmask::decode(up).unwrap();
+            for (_, revealed) in unmask.shares.iter_mut().take(count) {
+                let (RevealedShare::SelfMask(share) | RevealedShare::MaskKey(share)) = revealed;
+                share[31] ^= 0x80;
+            }
+            unmask.encode()
+        }
+        (Step::Unmask, Lie::Complaints(count)) => {
+            let mut unmask = Unmask::decode(up).unwrap();
+            unmask.shares.drain(..count);
+            unmask.encode()
+        }
+        _ => up.to_vec(),
+    }
+}
+
+#[test]
+fn a_bad_box_costs_its_sender_and_not_the_round() {
+    let everybody: Vec<ClientIndex> = (0..20).collect();
+    let (ended, suspects) = with_liars(&[7], Lie::Boxes(3));
+    let sum = ended.unwrap();
+    assert_eq!((&sum.counted, sum.words), (&everybody, expected(&everybody)));
+    assert_eq!(suspects, []);
+    // Who sends nothing but bad boxes cannot be counted and is named: nobody could tell before it was.
+    let (ended, suspects) = with_liars(&[7], Lie::Boxes(19));
+    assert!(matches!(ended, Err(AbortReason::TooFew(Step::Unmask, 7, 0, _))), "{ended:?}");
+    assert_eq!(suspects, [(7, Suspicion::Shares)]);
+    let (ended, suspects) = with_liars(&[7], Lie::Commitment);
+    assert_eq!((ended, suspects), (Err(AbortReason::Shares(7)), vec![(7, Suspicion::Shares)]));
+}
+
+#[test]
+fn false_complaints_remove_nobody_but_name_who_complains() {
+    let everybody: Vec<ClientIndex> = (0..20).collect();
+    let (ended, suspects) = with_liars(&[3], Lie::Complaints(19));
+    assert_eq!(ended.unwrap().words, expected(&everybody));
+    assert_eq!(suspects, [(3, Suspicion::Neighbours)]);
+    let (ended, suspects) = with_liars(&[3, 12], Lie::Complaints(4));
+    assert_eq!((ended.unwrap().words, suspects), (expected(&everybody), vec![]));
+}
+
+#[test]
+fn devices_that_send_false_shares_are_named_and_the_sum_is_exact() {
+    let everybody: Vec<ClientIndex> = (0..20).collect();
+    let (ended, suspects) = with_liars(&[0, 5], Lie::Shares(19));
+    let sum = ended.unwrap();
+    assert_eq!((&sum.counted, sum.words), (&everybody, expected(&everybody)));
+    assert_eq!(suspects, [(0, Suspicion::Neighbours), (5, Suspicion::Neighbours)]);
+}
+
+/// Every point of small order on the curve and its twist, and other encodings of them (RFC 7748 masks the top bit).
+const SMALL_ORDER: [&str; 7] = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+    "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+];
+
+#[test]
+fn keys_of_small_order_are_refused_at_the_door() {
+    let mut round = Round::new(&config(5));
+    let own = round.devices[0].advertise();
+    for point in SMALL_ORDER {
+        let key: [u8; 32] = sottovoce_privacy::tokens::from_hex(point).unwrap().try_into().unwrap();
+        let mut masked = key;
+        masked[31] |= 0x80;
+        for low in [key, masked] {
+            let keys =
+                [PublicKeys { encryption: low, ..own.keys.clone() }, PublicKeys { masks: low, ..own.keys.clone() }];
+            for keys in keys {
+                let low = Advertise { keys, ..own.clone() };
+                assert_eq!(round.server.receive(0, &low.encode()), Err(RejectedMessage::LowOrder(0)), "{point}");
+            }
+        }
+    }
+    assert_eq!(round.server.receive(0, &own.encode()), Ok(Receipt::New));
+}
+
+#[test]
+fn messages_are_checked_without_being_counted_and_bounded_by_step() {
+    let mut round = Round::new(&config(20));
+    while round.server.step() != Step::Done {
+        let limit = round.server.message_limit();
+        for client in round.server.waiting_for() {
+            let down = round.server.message_for(client).unwrap_or_default();
+            let up = answer(&mut round.devices[client as usize], round.server.step(), &down).unwrap();
+            assert!(round.server.step() == Step::Mask || up.len() as u64 <= limit);
+            assert!(round.server.check(client, &up[..up.len() - 1]).is_err());
+            assert!(round.server.check(client, &up).is_ok() && !round.server.has(client));
+            let checked = round.server.check(client, &up).unwrap();
+            assert_eq!(round.server.accept(checked), Ok(Receipt::New));
+        }
+        round.server.close_step().unwrap();
+    }
+    assert_eq!(round.server.sum().unwrap().words, expected(&(0..20).collect::<Vec<_>>()));
+}
+
+#[test]
+fn messages_of_earlier_steps_are_late_and_nothing_worse() {
+    let mut round = brought_to(Step::Mask);
+    for step in 0..2 {
+        let late = round.sent[step][&3].clone();
+        let rejected = round.server.receive(3, &late).unwrap_err();
+        assert!(rejected.is_late(), "{rejected}");
+    }
+    let junk = round.server.receive(3, &[7; 40]).unwrap_err();
+    assert!(!junk.is_late(), "{junk}");
+    round.step(&[5].into()).unwrap();
+    // It was too slow with its input, and has no part any more.
+    assert!(round.server.receive(5, &round.sent[1][&5].clone()).unwrap_err().is_late());
 }
 
 #[test]

@@ -400,6 +400,19 @@ impl Received {
         Self { update, private, federation, round, encoding, state }
     }
 
+    /// Scales rows down that are longer than the bound of their table.
+    pub fn clip_rows(&mut self, bounds: &[f64]) {
+        for (rows, bound) in self.update.tables.iter_mut().zip(bounds) {
+            let cols = rows.shape.cols as usize;
+            for values in rows.values.chunks_exact_mut(cols) {
+                let norm = values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+                if norm > *bound {
+                    values.iter_mut().for_each(|value| *value = (f64::from(*value) * bound / norm) as f32);
+                }
+            }
+        }
+    }
+
     /// That it answers these terms: federation, round, encoding, and nothing that was not asked for.
     ///
     /// # Errors

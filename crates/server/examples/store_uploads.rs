@@ -121,7 +121,9 @@ fn prepare(storage: &dyn Storage) -> Result<(), Box<dyn Error>> {
     let token = TokenRecord { id: 0, purpose, hash: [0; 32], label: String::new(), created: 0, expires: None };
     let mut changes = vec![Change::CreateFederation(Box::new(federation), version), Change::AddToken(token)];
     changes.extend((0..BATCH * BATCHES).map(|number| {
-        let device = DeviceRecord { federation: 0, number, credential: [0; 32], enrolled: 0, seen: 0, revoked: false };
+        let (credential, quarantine) = ([0; 32], None);
+        let device =
+            DeviceRecord { federation: 0, number, credential, enrolled: 0, seen: 0, revoked: false, quarantine };
         Change::Enrol { device, token: 0 }
     }));
     let began = Instant::now();

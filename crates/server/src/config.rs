@@ -1,5 +1,6 @@
 //! Configuration of the server: a TOML file, which environment variables and flags override.
 
+use crate::http::callers::AddressLimit;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub struct Config {
     /// Address and port; port 0 selects a free one.
     pub listen: String,
+    /// Address and port for operators alone, whom devices then cannot keep out; default: they share `listen`.
+    pub operator_listen: Option<String>,
     /// The folder for everything that has no other location.
     pub data: PathBuf,
     /// The database: a path, `sqlite:PATH` or `postgres://...`; default: a file in `data`.
@@ -19,6 +22,9 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// The largest number of simultaneous connections.
     pub connections: usize,
+    /// The largest number of simultaneous connections of one address (of IPv6: of one network of 64 bits); 0: any;
+    /// default: 256, but any number from this machine, where a proxy may be.
+    pub connections_per_address: Option<usize>,
     /// Threads that handle requests; 0: one per core.
     pub threads: usize,
     /// The log level, or a filter: `error`, `warn`, `info`, `debug`.
@@ -43,11 +49,13 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8470".to_owned(),
+            operator_listen: None,
             data: PathBuf::from("sottovoce-server"),
             database: None,
             models: None,
             tls: None,
             connections: 10_000,
+            connections_per_address: None,
             threads: 0,
             log: "info".to_owned(),
             log_json: false,
@@ -85,6 +93,12 @@ impl Config {
         let failed = |error| ConfigFileError::Read { path: path.to_owned(), error };
         let invalid = |error| ConfigFileError::Parse { path: path.to_owned(), error: Box::new(error) };
         toml::from_str(&std::fs::read_to_string(path).map_err(failed)?).map_err(invalid)
+    }
+
+    /// How many connections one address may have.
+    pub(crate) fn per_address(&self) -> AddressLimit {
+        let given = |connections| AddressLimit { connections, local: true };
+        self.connections_per_address.map_or_else(AddressLimit::default, given)
     }
 
     /// The address of the database.

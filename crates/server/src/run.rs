@@ -2,17 +2,20 @@
 
 use crate::config::Config;
 use crate::error::ServerError;
+use crate::http::Part;
 use crate::http::serve::{self, ListenOptions};
 use crate::http::tls::{self, TlsError};
 use crate::private_file;
 use crate::server::{Role, Server};
 use crate::storage::{self, TokenPurpose};
 use crate::versions::VersionStore;
+use futures_util::FutureExt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tracing_subscriber::EnvFilter;
@@ -54,6 +57,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct RunningServer {
     /// Its address.
     pub address: SocketAddr,
+    /// The operators' address, if they have one of their own.
+    pub operator_address: Option<SocketAddr>,
     /// Whether it uses TLS.
     pub tls: bool,
     /// The file with the first admin's token, if it was created by this start.
@@ -84,15 +89,18 @@ impl RunningServer {
             false => None,
         };
         let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;
+        let operators = match &config.operator_listen {
+            Some(address) => Some(serve::listen(address).await.map_err(system("cannot listen for operators"))?),
+            None => None,
+        };
+        let operator_address = operators.as_ref().map(|(_, address)| *address);
         let (stop, stopped) = oneshot::channel();
-        let options = ListenOptions { tls, connections: config.connections.max(1), ..ListenOptions::default() };
+        let (connections, per_address) = (config.connections.max(1), config.per_address());
+        let options = ListenOptions { tls, connections, per_address, ..ListenOptions::default() };
         let tls = options.tls.is_some();
         tracing::info!(%address, tls, federations = server.federations().len(), "listening");
-        let serving = tokio::spawn(serve::serve(Arc::clone(&server), listener, options, async {
-            // A server whose handle is dropped stops as well.
-            let _dropped = stopped.await;
-        }));
-        Ok(Self { address, tls, admin_token, server, stop, serving })
+        let serving = tokio::spawn(serve_all(Arc::clone(&server), listener, operators, options, stopped));
+        Ok(Self { address, operator_address, tls, admin_token, server, stop, serving })
     }
 
     /// Stops accepting requests and waits for those in progress.
@@ -103,6 +111,27 @@ impl RunningServer {
         drop(self.stop);
         self.serving.await.map_err(io::Error::other)?
     }
+}
+
+/// Serves devices, and operators at an address of their own if there is one, until told to stop.
+async fn serve_all(
+    server: Arc<Server>,
+    listener: TcpListener,
+    operators: Option<(TcpListener, SocketAddr)>,
+    options: ListenOptions,
+    stop: oneshot::Receiver<()>,
+) -> io::Result<()> {
+    // A server whose handle is dropped stops as well.
+    let stop = stop.map(drop).shared();
+    let Some((own, _)) = operators else { return serve::serve(server, listener, options, stop).await };
+    let for_operators = ListenOptions { part: Part::Operators, ..options.clone() };
+    let for_devices = ListenOptions { part: Part::Devices, ..options };
+    let (devices, operators) = tokio::join!(
+        serve::serve_until(&server, listener, for_devices, stop.clone()),
+        serve::serve_until(&server, own, for_operators, stop),
+    );
+    server.stop();
+    devices.and(operators)
 }
 
 /// Runs a server until the process is interrupted or terminated; `started` is called when it listens. Logs to standard

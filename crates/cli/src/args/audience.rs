@@ -124,4 +124,7 @@ pub(crate) struct AdvertiserArgs {
     /// Certificate to trust instead of the system's, in PEM, for a self-signed server
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
+    /// Send the token to another machine by plain http, where whoever listens can read it
+    #[arg(long)]
+    pub(crate) plain_http: bool,
 }

@@ -22,6 +22,9 @@ pub(crate) struct Serve {
     /// Address and port; port 0 selects a free one [default: 127.0.0.1:8470]
     #[arg(long, value_name = "ADDRESS", env = "SOTTOVOCE_LISTEN")]
     pub(crate) listen: Option<String>,
+    /// Address and port for operators alone, whom devices then cannot keep out [default: they share --listen]
+    #[arg(long, value_name = "ADDRESS", env = "SOTTOVOCE_OPERATOR_LISTEN")]
+    pub(crate) operator_listen: Option<String>,
     /// Folder for the database, models and the first token [default: sottovoce-server]
     #[arg(long, value_name = "DIR", env = "SOTTOVOCE_SERVER_DATA")]
     pub(crate) data: Option<PathBuf>,
@@ -61,6 +64,9 @@ pub(crate) struct ServerArgs {
     /// Certificate to trust instead of the system's, in PEM, for a self-signed server
     #[arg(long, value_name = "FILE", env = "SOTTOVOCE_CA")]
     pub(crate) ca: Option<PathBuf>,
+    /// Send the token to another machine by plain http, where whoever listens can read it
+    #[arg(long)]
+    pub(crate) plain_http: bool,
 }
 
 /// `federation`.
@@ -111,6 +117,29 @@ cargo feature `he`. It protects a database that is stolen from the server, not d
         /// Number of rounds
         #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
+    },
+    /// Go back to an earlier version of the shared model
+    #[command(after_help = "Example:\n  sottovoce federation rollback films 41
+
+The version becomes current under a new number, and the rounds since are held again. A federation that has failed \
+resumes. `federation show` lists the versions that are stored (--keep-versions of `federation create`).")]
+    Rollback {
+        #[command(flatten)]
+        of: FederationArgs,
+        /// Number of the version
+        #[arg(value_name = "VERSION")]
+        to: u64,
+    },
+    /// Lift the quarantine of a device
+    #[command(after_help = "Example:\n  sottovoce federation release films 17
+
+`federation show` lists the devices in quarantine, and why.")]
+    Release {
+        #[command(flatten)]
+        of: FederationArgs,
+        /// Number of the device
+        #[arg(value_name = "DEVICE")]
+        device: u32,
     },
     /// Create an enrolment token
     #[command(after_help = "Example:\n  sottovoce federation token films --uses 3 > enrol.token")]
@@ -230,6 +259,9 @@ pub(crate) struct Create {
     /// Reject updates with a row of a larger norm [default: no bound]
     #[arg(long, value_name = "NORM")]
     pub(crate) row_norm: Option<f32>,
+    /// Clip rows of open updates that are longer than this many times the median of the round's devices; 0: any
+    #[arg(long, value_name = "TIMES", default_value_t = 200.0)]
+    pub(crate) norm_bound: f32,
     /// Ask devices for the number of samples they trained on
     #[arg(long)]
     pub(crate) samples: bool,

@@ -64,7 +64,7 @@ impl AdvertiserArgs {
             (None, None) => return usage("an advertiser's token is required (--token or --token-file)"),
         };
         let base = format!("/v1/advertiser/federations/{}", self.federation);
-        Client::with_token(&self.server, self.ca.as_deref(), token, &base)
+        Client::with_token((&self.server, self.plain_http), self.ca.as_deref(), token, &base)
     }
 }
 

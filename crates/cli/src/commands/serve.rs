@@ -22,6 +22,7 @@ fn config(args: &Serve) -> Result<Config> {
         None => Config::default(),
     };
     config.listen = args.listen.clone().unwrap_or(config.listen);
+    config.operator_listen = args.operator_listen.clone().or(config.operator_listen);
     config.log = args.log.clone().unwrap_or(config.log);
     config.data = args.data.clone().unwrap_or(config.data);
     config.database = args.database.clone().or(config.database);
@@ -40,10 +41,18 @@ fn config(args: &Serve) -> Result<Config> {
 fn report(server: &RunningServer, config: &Config, as_json: bool) -> Result<()> {
     let scheme = if server.tls { "https" } else { "http" };
     let url = format!("{scheme}://{}", server.address);
+    let operators = server.operator_address.map(|address| format!("{scheme}://{address}"));
     if as_json {
-        return output::print_line(&json!({"listening": url, "admin_token": server.admin_token}).to_string());
+        let mut started = json!({"listening": url, "admin_token": server.admin_token});
+        if let Some(operators) = operators {
+            started["operators"] = operators.into();
+        }
+        return output::print_line(&started.to_string());
     }
     output::print_line(&format!("listening on {url}"))?;
+    if let Some(operators) = operators {
+        output::print_line(&format!("operators are served on {operators} alone"))?;
+    }
     if let Some(path) = &server.admin_token {
         output::print_line(&format!("the first admin's token is in {}", path.display()))?;
     }

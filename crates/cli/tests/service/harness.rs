@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 
 /// The program, without any data folder from the environment.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sottovoce"));
+    // Nextest says where the program is, if it is not where it was built.
+    let moved = std::env::var_os("NEXTEST_BIN_EXE_sottovoce");
+    let mut command = Command::new(moved.unwrap_or_else(|| env!("CARGO_BIN_EXE_sottovoce").into()));
     command.env_remove("SOTTOVOCE_DATA").env_remove("NO_COLOR");
     command
 }
@@ -57,6 +59,12 @@ pub(crate) struct TestServer {
 
 /// The process of a server, killed when dropped.
 pub(crate) struct RunningProcess(Child);
+
+impl From<Child> for RunningProcess {
+    fn from(child: Child) -> Self {
+        Self(child)
+    }
+}
 
 impl Drop for RunningProcess {
     fn drop(&mut self) {

@@ -1,5 +1,6 @@
 //! Server, operators and devices as real processes over real sockets.
 
+mod attack;
 mod crash;
 mod device_owner;
 mod dropouts;

@@ -86,6 +86,31 @@ impl CohortSelector {
         SelectedCohort { cohort: &self.cohort, unavailable }
     }
 
+    /// Those of one of so many groups that can be reached, at most so many. Groups do not overlap; `order` says who is
+    /// in which, and people who come later move few others to another group.
+    pub(crate) fn take_group(
+        &mut self,
+        (index, groups): (u64, u64),
+        most: usize,
+        order: &Rng,
+        reachable: &dyn Fn(u32) -> bool,
+    ) -> SelectedCohort<'_> {
+        self.everyone = false;
+        self.cohort.clear();
+        let draw = |device: u32| order.stream("device", u64::from(device)).next_u64();
+        let mut by_draw: Vec<(u64, u32)> = self.population.iter().map(|&device| (draw(device), device)).collect();
+        by_draw.sort_unstable();
+        let end = |index: u64| (by_draw.len() as u64 * index / groups) as usize;
+        let mut unavailable = 0;
+        for &(_, device) in &by_draw[end(index)..end(index + 1)] {
+            if self.cohort.len() < most {
+                unavailable += self.ask(device, reachable);
+            }
+        }
+        self.cohort.sort_unstable();
+        SelectedCohort { cohort: &self.cohort, unavailable }
+    }
+
     /// The first steps of a shuffle, undone afterwards.
     fn draw_uniform(&mut self, count: usize, rng: &mut Rng, reachable: &dyn Fn(u32) -> bool) -> u64 {
         let all = self.population.len();
@@ -229,6 +254,23 @@ mod tests {
                 prop_assert!(expected > 0.0 || found == 0.0);
             }
         }
+    }
+
+    #[test]
+    fn groups_share_the_population_and_pass_over_who_cannot_be_reached() {
+        let mut selector = CohortSelector::new((10..33).collect());
+        let order = Rng::new(3);
+        let mut all = Vec::new();
+        for index in 0..4 {
+            let group = selector.take_group((index, 4), 9, &order, &|_| true);
+            assert!((5..=6).contains(&group.cohort.len()) && group.cohort.is_sorted() && group.unavailable == 0);
+            all.extend_from_slice(group.cohort);
+        }
+        all.sort_unstable();
+        assert_eq!(all, (10..33).collect::<Vec<u32>>());
+        let odd = selector.take_group((0, 1), 23, &order, &|device| device % 2 == 1);
+        assert_eq!((odd.cohort.len(), odd.unavailable), (11, 12));
+        assert_eq!(selector.take_group((0, 1), 4, &order, &|_| true).cohort.len(), 4, "no more than are wanted");
     }
 
     #[test]

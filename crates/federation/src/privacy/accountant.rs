@@ -48,6 +48,16 @@ impl PrivacyAccountant {
         Ok(Self { noise: *noise, delta, budget, accountant, taken: Vec::new(), most: 0, revealed: Vec::new() })
     }
 
+    /// Rounds held so far: where each device has noise of its own, of the one that took part most often.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.accountant.rounds()
+    }
+
+    /// From now on accounts for noise of another multiplier.
+    pub(crate) fn set_multiplier(&mut self, multiplier: f64) {
+        self.noise.multiplier = multiplier;
+    }
+
     /// Whether each device has noise of its own, so that what counts is how often one took part.
     pub(crate) fn are_local(&self) -> bool {
         !self.noise.placement.protects_sums()

@@ -3,6 +3,7 @@
 use super::accountant::{PrivacyAccountant, each_by_chance};
 use super::{PrivacyEngine, Sampling};
 use crate::FederationError;
+use sottovoce_models::federated::BudgetShare;
 use sottovoce_models::settings::Choice as _;
 use sottovoce_models::{choices, config};
 use sottovoce_privacy::dp::AdaptiveClip;
@@ -154,6 +155,7 @@ impl PrivacySettings {
         &self,
         (expected, asked, population): (usize, usize, usize),
         (rounds, uniform): (u64, bool),
+        shares: &'static [BudgetShare],
         key: Option<&str>,
         generator: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
@@ -169,6 +171,8 @@ impl PrivacySettings {
             return Err(FederationError::setting("seal_key_digest", wrong, expected));
         }
         self.check_shape()?;
+        self.check_shares(shares, expected >= population)?;
+        let rounds = if shares.is_empty() { rounds } else { 1 };
         let multiplier = self.noise_multiplier((expected, population), rounds, uniform)?;
         let adaptive = self.adaptive(multiplier, expected)?;
         let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
@@ -189,7 +193,31 @@ impl PrivacySettings {
         let accountant = spends.map(|noise| PrivacyAccountant::new(&noise, self.delta, self.epsilon)).transpose()?;
         let privacy_engine = PrivacyEngine::new(protection, expected, sampling, accountant, generator);
         let privacy_engine = adaptive.into_iter().fold(privacy_engine, PrivacyEngine::adapting);
+        let privacy_engine = privacy_engine.sharing(shares);
         Ok(Some(if self.anonymous { privacy_engine.anonymous() } else { privacy_engine }))
+    }
+
+    /// Where rounds share the budget unequally, what one may spend is known only if everybody is in each of them, and
+    /// the clip stays.
+    fn check_shares(&self, shares: &[BudgetShare], everybody: bool) -> Result<(), FederationError> {
+        if shares.is_empty() || self.noise == NoiseKind::None {
+            return Ok(());
+        }
+        if self.noise_multiplier == 0.0 && !everybody {
+            let expected = "at least 0.05, or all devices in each round: this model's rounds share epsilon unequally";
+            return Err(FederationError::setting("noise_multiplier", "0", expected));
+        }
+        if let Some(quantile) = self.clip_quantile {
+            let expected = "0: no update of this model is longer than 1, so that there is nothing to adapt to";
+            return Err(FederationError::setting("clip_quantile", quantile.to_string(), expected));
+        }
+        Ok(())
+    }
+
+    /// The same for a model whose updates are never longer than this, where there is noise and no smaller clip.
+    pub(crate) fn bounded(&self, sensitivity: Option<f32>) -> Self {
+        let clip = self.clip.or(sensitivity.map(f64::from).filter(|_| self.noise != NoiseKind::None));
+        Self { clip, ..self.clone() }
     }
 
     /// Laplace noise on sums has accountant only where each device comes by its own chance.
@@ -283,7 +311,8 @@ impl PrivacySettings {
         let by_chance = noise.is_some_and(|noise| noise.placement.protects_sums()) && !self.fixed_cohorts();
         // Where each device comes by its own chance, more than this come in one of 10^14 rounds.
         let by_luck = (8.0 * (asked as f64).sqrt()).ceil() as usize + 8;
-        let devices = if by_chance { asked + by_luck } else { asked };
+        // Room for one where there is nobody yet.
+        let devices = if by_chance { asked + by_luck } else { asked.max(1) };
         let rows = self.buckets.map_or(RowLayout::Dense, |buckets| RowLayout::Buckets(buckets as u32));
         let clip = self.clip().filter(|_| self.noise != NoiseKind::Sgd);
         let integers = Quantization { range: self.seal_range as f32, clip, devices: devices as u32, rows };

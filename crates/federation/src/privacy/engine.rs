@@ -7,9 +7,11 @@ use crate::{Aggregate, FederationError};
 use sottovoce_client::streams;
 use sottovoce_core::{Rng, math};
 use sottovoce_models::Privacy;
+use sottovoce_models::federated::BudgetShare;
 use sottovoce_privacy::dp::AdaptiveClip;
+use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::tokens::{BlindedElement, Token};
-use sottovoce_privacy::{PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng};
+use sottovoce_privacy::{NoiseDistribution, Placement, PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{Layout, RoundId};
 use std::io::{self, Read, Write};
 
@@ -43,6 +45,8 @@ pub struct PrivacyEngine {
     adaptive: Option<AdaptiveClip>,
     /// Who takes part in the round that is opened next.
     present: Vec<u32>,
+    /// Where rounds share the budget unequally: the fractions, and the multiplier of a round that spends all of it.
+    shares: Option<(&'static [BudgetShare], f64)>,
 }
 
 /// The shortest and the longest clip that is gone on with.
@@ -67,6 +71,7 @@ impl PrivacyEngine {
             anonymous: false,
             adaptive: None,
             present: Vec::new(),
+            shares: None,
         }
     }
 
@@ -76,6 +81,45 @@ impl PrivacyEngine {
         self.adaptive = Some(adaptive);
         self.take_up_clip();
         self
+    }
+
+    /// The same where rounds share the budget so; the multiplier so far is that of a round that spends all of it.
+    #[must_use]
+    pub fn sharing(mut self, shares: &'static [BudgetShare]) -> Self {
+        let whole = self.config.noise.map(|noise| noise.multiplier).filter(|_| !shares.is_empty());
+        self.shares = whole.map(|whole| (shares, whole));
+        self.take_up_share();
+        self
+    }
+
+    /// Sets the noise of the next round; whether it is another than before.
+    fn take_up_share(&mut self) -> bool {
+        let (Some((shares, whole)), Some(noise)) = (self.shares, &mut self.config.noise) else { return false };
+        let held = self.accountant.as_ref().map_or(0, PrivacyAccountant::rounds);
+        let share = usize::try_from(held).ok().and_then(|held| shares.get(held)).or(shares.last());
+        let Some(share) = share else { return false };
+        let multiplier = whole / share.share.sqrt();
+        let moved = noise.multiplier != multiplier;
+        noise.multiplier = multiplier;
+        if let Some(integers) = &mut self.config.quantization {
+            integers.rows = RowLayout::Table(share.table);
+        }
+        if let Some(accountant) = &mut self.accountant {
+            accountant.set_multiplier(multiplier);
+        }
+        moved
+    }
+
+    /// Standard deviation of the noise on each value of a sum of so many updates.
+    fn deviation(&self, updates: u64) -> f64 {
+        let (Some(noise), Some(integers)) = (self.config.noise, self.config.quantization) else { return 0.0 };
+        let clip = noise.per_example.map(|each| each.clip).or(integers.clip).unwrap_or(integers.range);
+        let shape = if noise.distribution == NoiseDistribution::Laplace { std::f64::consts::SQRT_2 } else { 1.0 };
+        let one = shape * f64::from(clip);
+        match noise.placement {
+            Placement::Central => one * noise.multiplier,
+            _ => one * noise.device_noise() * (updates as f64).sqrt(),
+        }
     }
 
     fn take_up_clip(&mut self) {
@@ -152,6 +196,7 @@ impl PrivacyEngine {
     ) -> Result<bool, FederationError> {
         let mut generator = self.generator.stream("noise", round.0);
         let counted = u32::try_from(aggregate.updates).unwrap_or(u32::MAX);
+        aggregate.noise = self.deviation(aggregate.updates);
         let votes = aggregate
             .open(&mut generator)
             .map_err(|error| FederationError::Sealed { round: round.0, reason: error.to_string() })?;
@@ -160,7 +205,8 @@ impl PrivacyEngine {
             accountant.spend(chance, self.sampling, (size, population))?;
             accountant.record_opened(&self.present, self.config.honest(counted));
         }
-        let (Some(adaptive), Some(votes)) = (&mut self.adaptive, votes) else { return Ok(false) };
+        let shared = self.take_up_share();
+        let (Some(adaptive), Some(votes)) = (&mut self.adaptive, votes) else { return Ok(shared) };
         adaptive.follow(votes, self.expected as f64)?;
         self.take_up_clip();
         Ok(true)
@@ -196,6 +242,7 @@ impl PrivacyEngine {
             *adaptive = AdaptiveClip::from_bytes(&bytes).map_err(|error| unfit(error.to_string()))?;
         }
         self.take_up_clip();
+        self.take_up_share();
         Ok(())
     }
 }

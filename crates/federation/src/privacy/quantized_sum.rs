@@ -45,8 +45,10 @@ impl QuantizedSum {
         others.clear();
     }
 
-    /// From now on by other rules, of words of the same number.
+    /// From now on by other rules, with nothing added yet.
     pub(crate) fn renew(&mut self, how: &Arc<QuantizedSumConfig>) {
+        self.sum.clear();
+        self.sum.resize(how.mechanism.quantizer().length(), 0);
         self.how = Arc::clone(how);
     }
 

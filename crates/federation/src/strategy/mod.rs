@@ -4,14 +4,20 @@ mod adaptive;
 mod adaptive_mean;
 mod clustered;
 mod gradient;
+mod gram;
 mod mean;
 mod moments;
 mod rows;
+mod spectral;
+mod top_items;
 
 pub use adaptive::AdaptiveSumStrategy;
 pub use adaptive_mean::AdaptiveMean;
 pub use clustered::{Clustered, Clusterer};
 pub use gradient::Adam;
+pub use gram::Gram;
+pub use spectral::Spectral;
+pub use top_items::TopItems;
 
 use crate::Aggregate;
 use sottovoce_models::ClusterFigures;
@@ -30,6 +36,9 @@ pub fn build(spec: AggregationSpec) -> Box<dyn Strategy> {
         AggregationSpec::Sgd(sgd) => Box::new(sgd),
         AggregationSpec::Adam(settings) => Box::new(Adam::new(settings)),
         AggregationSpec::Clustered(spec) => Box::new(Clustered::new(spec)),
+        AggregationSpec::Spectral(spec) => Box::new(Spectral::new(spec)),
+        AggregationSpec::Gram(spec) => Box::new(Gram::new(spec)),
+        AggregationSpec::TopItems(spec) => Box::new(TopItems::new(spec)),
     }
 }
 
@@ -38,6 +47,11 @@ pub trait Strategy: Send + Sync {
     /// Changes the shared model, which has the aggregate's layout; only rows that were sent, because the distributed
     /// model follows those, unless it [says otherwise](Self::changes_unsent_rows).
     fn apply(&mut self, shared: &mut Parameters, round: &Aggregate);
+
+    /// Says which epoch the next round is of, where cohorts of an epoch do not overlap.
+    fn begin_round(&mut self, epoch: u64) {
+        let _ = epoch;
+    }
 
     /// Whether it needs to know which device sent what.
     fn identifies_devices(&self) -> bool {

@@ -9,7 +9,10 @@ use sottovoce_federation::{Delivery, Population, Schedule, Simulation, registry}
 use sottovoce_models::federated::{DynClient, DynModel, Entry, RowMeaning, find};
 use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{Fit, Quiet, Recommender};
-use sottovoce_protocol::{Keyed, Ledger, Parameters, Policy, RoundTerms, TermsDraft, Update};
+use sottovoce_privacy::SECURE_AGGREGATION;
+use sottovoce_protocol::{
+    Keyed, Ledger, Parameters, Policy, PrivacyLayer, PrivacyTerms, RoundTerms, TermsDraft, Update,
+};
 use std::collections::BTreeMap;
 
 const ITEMS: usize = 40;
@@ -49,7 +52,9 @@ impl OneClient {
     fn new(model: &DynModel, schedule: &Schedule, client: DynClient) -> Self {
         let root = streams::root(SEED, "test");
         let shared = model.server().init(ITEMS, &mut root.stream(streams::SHARED, 0)).unwrap();
-        let draft = TermsDraft { model: model.spec(schedule), cohort_size: 1, ..TermsDraft::default() };
+        let seal = PrivacyLayer { name: SECURE_AGGREGATION.to_owned(), ..PrivacyLayer::default() };
+        let privacy = PrivacyTerms { layers: client.needs_seal().then_some(seal).into_iter().collect() };
+        let draft = TermsDraft { model: model.spec(schedule), cohort_size: 1, privacy, ..TermsDraft::default() };
         Self { client, shared, terms: RoundTerms::freeze(draft).unwrap() }
     }
 
@@ -239,6 +244,17 @@ fn equality_per_round_disclosure() {
 fn equality_local_noise() {
     let noise = [COHORT, ("noise", word("local")), ("clip", Value::Real(0.5))];
     every_federated_model(|entry| assert_equality(entry, &noise, &[], Policy::new(1.0).unwrap()));
+}
+
+/// Rounds that share epsilon unequally, each for one table, under a seal; the server restarts between them.
+#[test]
+fn equality_shares_of_epsilon() {
+    let private = find("fed-ease-top").unwrap();
+    let (noise, seal) = (("noise", word("distributed")), ("seal", word("secagg")));
+    let budget =
+        [("epsilon", Value::Real(50.0)), ("noise_multiplier", Value::Integer(0)), ("epochs", Value::Integer(2))];
+    let settings: Vec<Given> = [noise, seal].into_iter().chain(budget).collect();
+    assert_equality(&private, &settings, &[], Policy::new(1.0).unwrap());
 }
 
 #[test]

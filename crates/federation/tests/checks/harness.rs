@@ -49,6 +49,11 @@ pub(crate) fn has(model: &Model, key: &str) -> bool {
     model.schema().any(|setting| setting.key == key)
 }
 
+/// Whether training draws random numbers, without noise.
+pub(crate) fn draws(model: &Model) -> bool {
+    !["fed-ease", "fed-ease-top"].contains(&model.name)
+}
+
 /// Whether scores depend on the user's own items, in whatever order.
 pub(crate) fn is_personal(model: &Model) -> bool {
     !["random", "mostpop"].contains(&model.name) && !is_sequential(model)
@@ -75,6 +80,8 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
         "multivae" => &[("batch", "10"), ("learning_rate", "0.01")],
         "gmf" | "neumf" => &[("epochs", "30"), ("batch", "32"), ("learning_rate", "0.02"), ("regularisation", "0.02")],
         "fcf" => &[("regularisation", "0.5")],
+        "fed-ease" => &[("regularisation", "5"), ("seal", "secagg")],
+        "fed-ease-top" => &[("top_items", "24")],
         "fed-vae" => &[("server_learning_rate", "0.01")],
         "lookalike" => &[("server_learning_rate", "0.03"), ("dropout_share", "0")],
         "refrs" => &[

@@ -8,15 +8,13 @@
 //! ```
 //! The inverse is dense: items x items doubles, and the weights as many floats.
 
+use super::item_weights::ItemWeights;
 use super::matrix_inverse::SymmetricMatrix;
 use crate::registry::{CentralModel, ModelInfo};
 use crate::settings::Config;
-use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, config, stored};
+use crate::{Fit, ModelError, Reason, ReasonKind, Recommender, Summary, Tensor, config};
 use rayon::prelude::*;
 use sottovoce_core::{Histories, History};
-
-/// Largest catalog: inverse and weights then take 10 GiB.
-const MAX_ITEMS: usize = 30_000;
 
 /// The registry's entry.
 pub(super) const MODEL: CentralModel = CentralModel {
@@ -38,46 +36,29 @@ config! {
 #[derive(Default)]
 struct Ease {
     config: EaseConfig,
-    users: Histories,
-    /// B by rows: weights of item i for all items j.
-    weights: Vec<f32>,
+    model: ItemWeights,
 }
 
 impl Recommender for Ease {
     fn fit(&mut self, train: &Histories, _: &mut Fit<'_>) -> Result<Summary, ModelError> {
-        let items = train.catalog_size();
-        if items > MAX_ITEMS {
-            let bytes = items as f64 * items as f64 * (size_of::<f64>() + size_of::<f32>()) as f64;
-            let gib = bytes / f64::from(1 << 30);
-            return Err(ModelError::Data(format!(
-                "EASE inverts a dense matrix of {items} x {items} items, about {gib:.0} GiB; it takes at most \
-                 {MAX_ITEMS} items: raise --k-core or choose item-knn or ials"
-            )));
-        }
-        self.users = train.deduplicated();
-        let Ok(inverse) = co_occurrences(&self.users, self.config.regularisation).invert() else {
+        ItemWeights::check_size("EASE", train.catalog_size())?;
+        let users = train.deduplicated();
+        let Ok(inverse) = co_occurrences(&users, self.config.regularisation).invert() else {
             return Err(ModelError::Data(format!(
                 "EASE: the matrix of co-occurrences cannot be inverted; take a regularisation above {}",
                 self.config.regularisation
             )));
         };
-        self.weights = weights(&inverse);
-        Ok(Summary { triples: self.users.interactions() as u64, ..Summary::default() })
+        self.model = ItemWeights { users, weights: weights(&inverse) };
+        Ok(Summary { triples: self.model.users.interactions() as u64, ..Summary::default() })
     }
 
     fn score(&self, user: usize, into: &mut [f32]) {
-        self.score_newcomer(self.users.history(user), into);
+        self.model.score(self.model.users.of(user), into);
     }
 
     fn score_newcomer(&self, history: History<'_>, into: &mut [f32]) -> bool {
-        let items = self.users.catalog_size();
-        assert_eq!(into.len(), items, "one score per item");
-        into.fill(0.0);
-        for &item in &*history {
-            for (score, weight) in into.iter_mut().zip(&self.weights[item as usize * items..][..items]) {
-                *score += weight;
-            }
-        }
+        self.model.score(&history, into);
         true
     }
 
@@ -86,22 +67,15 @@ impl Recommender for Ease {
     }
 
     fn reasons(&self, user: usize, of: &[u32]) -> Vec<Vec<Reason>> {
-        let items = self.users.catalog_size();
-        let weight = |owned: u32, item: u32| self.weights[owned as usize * items + item as usize];
-        let reason = |&owned: &u32, item| Reason::had(owned, weight(owned, item));
-        of.iter().map(|&item| self.users.of(user).iter().map(|owned| reason(owned, item)).collect()).collect()
+        self.model.reasons(user, of)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let items = self.users.catalog_size();
-        vec![stored::floats("weights", [items, items], self.weights.clone())]
+        self.model.tensors()
     }
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
-        let items = train.catalog_size();
-        self.weights = stored::take_floats(tensors, "weights", &[items, items])?.to_vec();
-        self.users = train.deduplicated();
-        Ok(())
+        self.model.restore(tensors, train)
     }
 }
 
@@ -172,9 +146,9 @@ mod tests {
             let model = fitted(&lists, 6, regularisation).unwrap();
             let expected = regressions(&lists, 6, regularisation);
             for i in 0..6 {
-                prop_assert_eq!(model.weights[i * 6 + i], 0.0);
+                prop_assert_eq!(model.model.weights[i * 6 + i], 0.0);
                 for j in 0..6 {
-                    prop_assert!((f64::from(model.weights[i * 6 + j]) - expected[i][j]).abs() < 1e-4);
+                    prop_assert!((f64::from(model.model.weights[i * 6 + j]) - expected[i][j]).abs() < 1e-4);
                 }
             }
         }

@@ -13,35 +13,35 @@ use rayon::prelude::*;
 const BLOCK: usize = 32;
 
 /// A symmetric matrix, row by row; only the lower triangle is used.
-pub(super) struct SymmetricMatrix {
+pub(crate) struct SymmetricMatrix {
     n: usize,
     values: Vec<f64>,
 }
 
 /// The matrix is not positive definite, up to rounding.
 #[derive(Debug)]
-pub(super) struct NotPositiveDefinite;
+pub(crate) struct NotPositiveDefinite;
 
 impl SymmetricMatrix {
     /// Row by row: `fill(i, row)` writes the first i + 1 values of row i.
-    pub(super) fn from_rows(n: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Self {
+    pub(crate) fn from_rows(n: usize, fill: impl Fn(usize, &mut [f64]) + Sync) -> Self {
         let mut values = vec![0.0; n * n];
         values.par_chunks_exact_mut(n.max(1)).enumerate().for_each(|(i, row)| fill(i, row));
         Self { n, values }
     }
 
     /// Number of rows.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.n
     }
 
     /// The value at row i and column j, in any order.
-    pub(super) fn at(&self, i: usize, j: usize) -> f64 {
+    pub(crate) fn at(&self, i: usize, j: usize) -> f64 {
         self.values[i.max(j) * self.n + i.min(j)]
     }
 
     /// The inverse.
-    pub(super) fn invert(mut self) -> Result<Self, NotPositiveDefinite> {
+    pub(crate) fn invert(mut self) -> Result<Self, NotPositiveDefinite> {
         for start in (0..self.n).step_by(BLOCK) {
             self.sweep(start, BLOCK.min(self.n - start))?;
         }

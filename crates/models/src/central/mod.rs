@@ -3,8 +3,9 @@
 //! Each file holds one model and opens with its paper and its equations. Shared by several models: `factors` (tables of
 //! latent factors, and the models that consist of them), `epochs` (the loop over epochs), `epoch_order` (the order of
 //! interactions in an epoch), `negative_sampler` (items that a user does not have), `neighbours` (the most similar rows
-//! of a sparse matrix), `least_squares` and `matrix_inverse` (small and large linear systems), `tf_idf` (weights of
-//! features), `layout_tensors` (storing neural networks), `micro_batches` (parallel parts of their batches).
+//! of a sparse matrix), `item_weights` (dense weights between items), `least_squares` and `matrix_inverse` (small and
+//! large linear systems), `tf_idf` (weights of features), `layout_tensors` (storing neural networks), `micro_batches`
+//! (parallel parts of their batches).
 //! `sequential` has the models that go by the order of items.
 
 mod bpr_mf;
@@ -12,12 +13,15 @@ mod ease;
 mod epoch_order;
 pub(crate) mod epochs;
 pub(crate) mod factors;
+mod gf_cf;
 mod ials;
 mod item_knn;
+mod item_weights;
 mod kahfm;
 pub(crate) mod layout_tensors;
 pub(crate) mod least_squares;
-mod matrix_inverse;
+mod low_rank;
+pub(crate) mod matrix_inverse;
 mod mf;
 mod micro_batches;
 mod mostpop;
@@ -42,6 +46,9 @@ pub static MODELS: &[CentralModel] = &[
     bpr_mf::MODEL,
     ials::MODEL,
     ease::MODEL,
+    low_rank::EASE,
+    low_rank::PURE_SVD,
+    gf_cf::MODEL,
     multivae::MODEL,
     ncf::GMF,
     ncf::NEUMF,

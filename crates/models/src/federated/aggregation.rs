@@ -1,6 +1,9 @@
 //! How a cohort's updates become the next shared model: plain data that `sottovoce-federation` builds a strategy from.
 
 use super::clustering::ClusteredSpec;
+use super::fed_ease::GramSpec;
+use super::fed_ease_top::TopItemsSpec;
+use super::fed_spectral::SpectralSpec;
 use crate::{choices, config};
 
 /// A strategy and its settings.
@@ -22,6 +25,12 @@ pub enum AggregationSpec {
     Adam(AdamSettings),
     /// The mean by cluster of each device's latest upload, where the server finds the clusters.
     Clustered(ClusteredSpec),
+    /// The largest eigenvalues of a sum over people.
+    Spectral(SpectralSpec),
+    /// A sum of co-occurrences, to be inverted.
+    Gram(GramSpec),
+    /// Counts, then co-occurrences of the items with the largest.
+    TopItems(TopItemsSpec),
 }
 
 /// `row += learning_rate * sum`, as in the FPL papers. The step of a row grows with the number of devices that send it,

@@ -106,6 +106,11 @@ pub trait ClientModel: Send + Sync + 'static {
         into: &mut Trained,
     ) -> TrainResult;
 
+    /// Whether a single update is the history itself, so that devices decline rounds without a seal.
+    fn needs_seal(&self) -> bool {
+        false
+    }
+
     /// Whether [`train_dp_sgd`](Self::train_dp_sgd) is implemented: for models whose gradient is a sum to which each
     /// interaction contributes within a bound, and whose private model, as far as updates depend on it, depends on the
     /// history through that gradient only.

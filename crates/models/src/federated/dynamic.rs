@@ -1,8 +1,8 @@
 //! Federated models without type parameters, for code that serves all of them.
 
 use super::{
-    AggregationSpec, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FeatureUse, FederatedModel, Population, Schedule,
-    ServerModel, TrainInput, TrainResult, WorkingMemory,
+    AggregationSpec, BudgetShare, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FeatureUse, FederatedModel,
+    Population, Schedule, ServerModel, TrainInput, TrainResult, WorkingMemory,
 };
 use crate::settings::{Config, Settings, TermsError};
 use crate::{ModelError, Reason, ReasonKind, features};
@@ -74,6 +74,10 @@ impl<C: ClientModel> ClientModel for Erased<C> {
         self.0.train(typed(input), scratch, rng, into)
     }
 
+    fn needs_seal(&self) -> bool {
+        self.0.needs_seal()
+    }
+
     fn supports_dp_sgd(&self) -> bool {
         self.0.supports_dp_sgd()
     }
@@ -129,6 +133,15 @@ pub trait AnyModel: Send + Sync {
 
     /// Whether its clients are given sequences.
     fn is_sequential(&self) -> bool;
+
+    /// See [`FederatedModel::ONCE_AN_EPOCH`].
+    fn asks_once_an_epoch(&self) -> bool;
+
+    /// See [`FederatedModel::SENSITIVITY`].
+    fn sensitivity(&self) -> Option<f32>;
+
+    /// See [`FederatedModel::BUDGET_SHARES`].
+    fn budget_shares(&self) -> &'static [BudgetShare];
 
     /// The client's half; without a schedule one that scores but does not train.
     fn client(&self, schedule: Option<&Schedule>) -> DynClient;
@@ -189,6 +202,18 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
 
     fn is_sequential(&self) -> bool {
         M::SEQUENTIAL
+    }
+
+    fn asks_once_an_epoch(&self) -> bool {
+        M::ONCE_AN_EPOCH
+    }
+
+    fn sensitivity(&self) -> Option<f32> {
+        M::SENSITIVITY
+    }
+
+    fn budget_shares(&self) -> &'static [BudgetShare] {
+        M::BUDGET_SHARES
     }
 
     fn client(&self, schedule: Option<&Schedule>) -> DynClient {

@@ -28,7 +28,7 @@ pub use client::{ClientModel, TrainInput, TrainResult, TrainStats, WorkingMemory
 pub use dp_sgd::DpSgd;
 pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch, erased};
 pub use exposure::{Exposure, RowMeaning};
-pub use model::{EpochTraffic, Epochs, FeatureUse, FederatedModel, ModelInfo};
+pub use model::{BudgetShare, EpochTraffic, Epochs, FeatureUse, FederatedModel, ModelInfo};
 pub use negatives::Negatives;
 pub use registry::{AUDIENCE_SIZE, Entry, RegisterError, all, find, register};
 pub use schedule::{Cohort, Configuration, Population, RoundsPerEpoch, Schedule, TripleSchedule};
@@ -49,6 +49,9 @@ models! {
     fpl::Fpl,
     fcf::Fcf,
     fed_mf::FedMf,
+    fed_spectral::FedSpectral,
+    fed_ease::FedEase,
+    fed_ease_top::FedEaseTop,
     fed_gmf::FedGmf,
     fed_vae::FedVae,
     kgflex::KgFlex,

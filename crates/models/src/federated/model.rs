@@ -94,6 +94,18 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// The cohort of a round where users ask for none.
     const COHORT: Cohort = Cohort::All;
 
+    /// Whether the cohorts of an epoch do not overlap, so that its sums count everybody once. With noise on sums
+    /// cohorts are drawn as ever, because that is what is accounted for.
+    const ONCE_AN_EPOCH: bool = false;
+
+    /// The norm that no update exceeds, for models where that follows from what they send: with noise, updates are then
+    /// clipped to it unless users ask for less.
+    const SENSITIVITY: Option<f32> = None;
+
+    /// How rounds share the budget of differential privacy: fractions of the first rounds, which add up to 1, and which
+    /// table each asks for; the last holds for all later ones. Empty: every round has the same noise, on all tables.
+    const BUDGET_SHARES: &'static [BudgetShare] = &[];
+
     /// Larger values of the shared model say that training diverged: no sound model has them, and scores are still far
     /// from overflowing.
     const LARGEST_VALUE: f32 = 1e4;
@@ -117,7 +129,8 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// By default every device is asked once an epoch, on average.
     fn schedule(config: &Self::Config, cohort: Option<Cohort>, population: &Population) -> Schedule {
         let _ = config;
-        Schedule::in_turn(cohort.unwrap_or(Self::COHORT), population)
+        let cohort = cohort.unwrap_or(Self::COHORT);
+        if Self::ONCE_AN_EPOCH { Schedule::once(cohort, population) } else { Schedule::in_turn(cohort, population) }
     }
 
     /// The settings with what follows from the schedule filled in. Devices get these.
@@ -148,6 +161,15 @@ pub trait FederatedModel: Send + Sync + 'static {
         let _ = (config, items);
         std::f64::consts::LN_2
     }
+}
+
+/// A round's share of the budget of differential privacy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetShare {
+    /// The fraction.
+    pub share: f64,
+    /// Index of the table whose sums the round is for.
+    pub table: u32,
 }
 
 /// What communication in an epoch depends on.

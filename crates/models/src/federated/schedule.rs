@@ -139,6 +139,13 @@ impl Schedule {
         Self { cohort, triples, rounds, mean_history }
     }
 
+    /// The same with cohorts as large as it takes that everybody is in one of them.
+    pub fn once(cohort: Cohort, population: &Population) -> Self {
+        let in_turn = Self::in_turn(cohort, population);
+        let each = Cohort::Count(population.devices.len().div_ceil(in_turn.rounds));
+        Self { cohort: if in_turn.rounds == 1 { cohort } else { each }, ..in_turn }
+    }
+
     /// A configuration of the papers: an epoch has X+ triples to within a round.
     pub fn of(configuration: Configuration, population: &Population) -> Self {
         let devices = population.devices.len();
@@ -209,6 +216,14 @@ mod tests {
         assert_eq!(schedule("pfpl"), (Cohort::All, 1, 2));
         assert_eq!(schedule("pfpl+"), (Cohort::All, 2, 1));
         assert!(Configuration::NAMES.iter().all(|name| Configuration::named(name).is_some()));
+    }
+
+    #[test]
+    fn cohorts_that_do_not_overlap_have_room_for_everybody() {
+        let population = Population { devices: (0..69).collect(), interactions: 690 };
+        let schedule = Schedule::once(Cohort::Count(10), &population);
+        assert_eq!((schedule.rounds, schedule.cohort), (6, Cohort::Count(12)));
+        assert_eq!(Schedule::once(Cohort::All, &population), Schedule::in_turn(Cohort::All, &population));
     }
 
     #[test]

@@ -84,23 +84,33 @@ impl TensorSlice {
         Self { name, table, columns, flat: false }
     }
 
+    /// All columns, however many a catalog's table has, stored as a matrix.
+    pub fn whole(name: &'static str, table: usize) -> Self {
+        Self::matrix(name, table, 0..usize::MAX)
+    }
+
     /// One column, stored as a vector.
     pub fn vector(name: &'static str, table: usize, column: usize) -> Self {
         Self { name, table, columns: column..column + 1, flat: true }
     }
 
-    fn shape(&self, rows: usize) -> Vec<usize> {
-        if self.flat { vec![rows] } else { vec![rows, self.columns.len()] }
+    fn columns(&self, cols: usize) -> Range<usize> {
+        if self.columns.end == usize::MAX { 0..cols } else { self.columns.clone() }
+    }
+
+    fn shape(&self, rows: usize, cols: usize) -> Vec<usize> {
+        if self.flat { vec![rows] } else { vec![rows, self.columns(cols).len()] }
     }
 
     /// Copies these columns out of a shared model. The model of an empty catalog has no tables.
     pub fn store(&self, shared: &Parameters) -> Tensor {
         let Some(table) = shared.tables().get(self.table) else {
-            return stored::floats(self.name, self.shape(0), Vec::new());
+            return stored::floats(self.name, self.shape(0, 0), Vec::new());
         };
-        let rows = table.values().chunks_exact(table.shape().cols as usize);
-        let values = rows.flat_map(|row| &row[self.columns.clone()]).copied().collect();
-        stored::floats(self.name, self.shape(table.shape().rows as usize), values)
+        let cols = table.shape().cols as usize;
+        let rows = table.values().chunks_exact(cols);
+        let values = rows.flat_map(|row| &row[self.columns(cols)]).copied().collect();
+        stored::floats(self.name, self.shape(table.shape().rows as usize, cols), values)
     }
 
     /// Copies these columns back.
@@ -109,12 +119,13 @@ impl TensorSlice {
     /// If the tensor is missing or has another shape.
     pub fn restore(&self, tensors: &[Tensor], into: &mut Parameters) -> Result<(), Error> {
         let Some(table) = into.tables_mut().get_mut(self.table) else {
-            return stored::take_floats(tensors, self.name, &self.shape(0)).map(|_| ());
+            return stored::take_floats(tensors, self.name, &self.shape(0, 0)).map(|_| ());
         };
         let (rows, cols) = (table.shape().rows as usize, table.shape().cols as usize);
-        let values = stored::take_floats(tensors, self.name, &self.shape(rows))?;
-        let rows = table.values_mut().chunks_exact_mut(cols).zip(values.chunks_exact(self.columns.len()));
-        rows.for_each(|(row, values)| row[self.columns.clone()].copy_from_slice(values));
+        let values = stored::take_floats(tensors, self.name, &self.shape(rows, cols))?;
+        let columns = self.columns(cols);
+        let rows = table.values_mut().chunks_exact_mut(cols).zip(values.chunks_exact(columns.len()));
+        rows.for_each(|(row, values)| row[columns.clone()].copy_from_slice(values));
         Ok(())
     }
 }

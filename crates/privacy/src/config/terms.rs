@@ -16,8 +16,10 @@ impl PrivacyConfig {
         if let Some(Quantization { range, clip, devices, rows }) = &self.quantization {
             let mut settings = Settings::from([setting("range", range), setting("devices", devices)]);
             settings.extend(clip.as_ref().map(|clip| setting("clip", clip)));
-            if let RowLayout::Buckets(cells) = rows {
-                settings.extend([setting("buckets", cells)]);
+            match rows {
+                RowLayout::Buckets(cells) => settings.extend([setting("buckets", cells)]),
+                RowLayout::Table(table) => settings.extend([setting("table", table)]),
+                RowLayout::Dense => {}
             }
             layers.push(PrivacyLayer { name: QUANTIZATION.to_owned(), settings });
         }
@@ -115,11 +117,12 @@ fn read_quantization(settings: &Settings) -> Result<Quantization, PrivacyError> 
     let from = Reader { layer: QUANTIZATION, settings };
     let positive = |value: &f32| value.is_finite() && *value > 0.0;
     let cells = from.optional("buckets", |&cells: &u32| cells > 0, "a number of buckets")?;
+    let table = from.optional("table", |_: &u32| cells.is_none(), "the number of a table, and no buckets")?;
     Ok(Quantization {
         range: from.needed("range", positive, POSITIVE)?,
         clip: from.optional("clip", positive, POSITIVE)?,
         devices: from.needed("devices", |&devices: &u32| devices > 0, "a number of devices")?,
-        rows: cells.map_or(RowLayout::Dense, RowLayout::Buckets),
+        rows: cells.map(RowLayout::Buckets).or(table.map(RowLayout::Table)).unwrap_or_default(),
     })
 }
 
@@ -204,6 +207,11 @@ mod tests {
             },
             PrivacyConfig { quantization: Some(integers), seal: Some(known), noise: None },
             PrivacyConfig {
+                quantization: Some(Quantization { rows: RowLayout::Table(1), ..clipped }),
+                noise: noise(Placement::Central, 1),
+                seal: None,
+            },
+            PrivacyConfig {
                 quantization: Some(clipped),
                 noise: Some(Noise { distribution: NoiseDistribution::Laplace, ..Noise::new(Placement::Local, 1.5) }),
                 seal: None,
@@ -220,7 +228,7 @@ mod tests {
 
     #[test]
     fn rejects_incompatible_layers() {
-        let [_, sealed, bucketed, central, local, distributed, sgd, _, _, _] = all().try_into().unwrap();
+        let [_, sealed, bucketed, central, local, distributed, sgd, _, _, _, _] = all().try_into().unwrap();
         let changed = |of: &PrivacyConfig, change: &dyn Fn(Noise) -> Noise| PrivacyConfig {
             noise: of.noise.map(change),
             ..of.clone()

@@ -24,6 +24,8 @@ pub enum RowLayout {
     Dense,
     /// Rows in so many hashed cells a table.
     Buckets(u32),
+    /// All rows of this table, and nothing of the others: for rounds that ask for one.
+    Table(u32),
 }
 
 /// How updates are quantised; the same for all devices of a round.
@@ -52,6 +54,9 @@ pub enum FormError {
         other = .0[1]
     )]
     AlikeRows([u32; 2], u32),
+    /// A round that asks for a table which is not there.
+    #[error("there is no table {0} to be sent")]
+    NoTable(u32),
     /// More integers than fit a message. Fields: words; words at most.
     #[error("{0} words an update, at most {1} can be sent")]
     TooLong(u64, u64),
@@ -84,21 +89,29 @@ enum How {
     /// Each row's values, then how many updates had the row.
     Rows,
     Buckets(Buckets),
+    /// Not sent.
+    Nothing,
 }
 
 impl Quantizer {
     /// For updates of this layout.
     ///
     /// # Errors
-    /// If buckets have no counts, or an update would be too long to be sent.
+    /// If buckets have no counts, a table is not there, or an update would be too long to be sent.
     pub fn new(layout: &Layout, form: Form) -> Result<Self, FormError> {
         let (mut tables, mut length) = (Vec::new(), 0);
         let extra = usize::from(form.counts);
-        for shape in layout.shapes() {
+        if let RowLayout::Table(table) = form.rows
+            && table as usize >= layout.shapes().len()
+        {
+            return Err(FormError::NoTable(table));
+        }
+        for (index, shape) in (0..).zip(layout.shapes()) {
             let (rows, cols) = (shape.rows as usize, shape.cols as usize);
             let (how, words) = match (shape.keyed, form.rows) {
+                (_, RowLayout::Table(table)) if table != index => (How::Nothing, 0),
                 (Keyed::Dense, _) => (How::Whole, rows * cols + extra),
-                (_, RowLayout::Dense) => (How::Rows, rows * (cols + extra)),
+                (_, RowLayout::Dense | RowLayout::Table(_)) => (How::Rows, rows * (cols + extra)),
                 (_, RowLayout::Buckets(_)) if !form.counts => return Err(FormError::BucketsWithoutCounts),
                 (_, RowLayout::Buckets(cells)) => {
                     let buckets = Buckets::new(cells as usize, cols);
@@ -159,7 +172,8 @@ impl Quantizer {
     pub fn quantize(&self, update: &Update, mut add: impl FnMut(usize, u32)) {
         let rounding = self.form.grid.rounding(update.tables().iter().map(Rows::values));
         let mut steps = Vec::new();
-        for (place, rows) in self.tables.iter().zip(update.tables()).filter(|(_, rows)| !rows.is_empty()) {
+        let sent = |(place, rows): &(&TableLayout, &Rows)| !rows.is_empty() && place.how != How::Nothing;
+        for (place, rows) in self.tables.iter().zip(update.tables()).filter(sent) {
             for (row, values) in rows.iter() {
                 steps.clear();
                 steps.extend(values.iter().map(|&value| rounding.steps(value) as u32));
@@ -199,6 +213,7 @@ impl Quantizer {
                 each(table, row, count, &values);
             };
             match place.how {
+                How::Nothing => {}
                 How::Buckets(buckets) => {
                     let mut words: Vec<u32> =
                         sum[place.start..][..buckets.words()].iter().map(|&word| word as u32).collect();
@@ -281,6 +296,30 @@ mod tests {
         let mut words = vec![0u32; quantizer.length()];
         quantizer.quantize(update, |place, word| words[place] = words[place].wrapping_add(word));
         words
+    }
+
+    #[test]
+    fn a_round_that_asks_for_one_table_sends_nothing_of_the_others() {
+        let layout = layout();
+        let mut trained = Trained::new(&layout);
+        for (table, shape) in layout.shapes().iter().enumerate().filter(|(_, shape)| shape.keyed != Keyed::Dense) {
+            trained.push_row(table, shape.rows - 1, RowOrigin::Other).unwrap().fill(0.5);
+        }
+        for (table, shape) in layout.shapes().iter().enumerate() {
+            let quantizer = Quantizer::new(&layout, form(RowLayout::Table(table as u32), false)).unwrap();
+            assert_eq!(quantizer.length(), shape.values());
+            let mut words = vec![0u32; quantizer.length()];
+            quantizer.quantize(trained.update(), |place, word| words[place] = words[place].wrapping_add(word));
+            let mut seen = Vec::new();
+            quantizer.dequantize(&to_signed(&words), 1, |of, row, _, values| seen.push((of, row, values[0]))).unwrap();
+            assert!(seen.iter().all(|&(of, row, value)| {
+                let last = shape.keyed != Keyed::Dense && row + 1 == shape.rows as usize;
+                of == table && value == if last { 0.5 } else { 0.0 }
+            }));
+            assert_eq!(seen.len(), shape.rows as usize);
+        }
+        let missing = Quantizer::new(&layout, form(RowLayout::Table(99), false)).unwrap_err();
+        assert_eq!(missing, FormError::NoTable(99));
     }
 
     #[test]

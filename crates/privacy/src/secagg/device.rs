@@ -56,9 +56,6 @@ pub enum DeviceError {
     /// One identity for two clients.
     #[error("the identity of client {0} is also another client's")]
     DuplicateIdentity(ClientIndex),
-    /// Shares that their sender did not encrypt for this device and round.
-    #[error("the shares from client {0} do not decrypt")]
-    Decryption(ClientIndex),
     /// Too few neighbours. Fields: who did what; how many; the threshold.
     #[error("{1} neighbours {0}, but {2} are needed")]
     TooFew(&'static str, usize, u32),
@@ -76,6 +73,17 @@ pub(crate) struct HeldShares {
     pub(crate) client: ClientIndex,
     pub(crate) self_mask: Share,
     pub(crate) mask_key: Share,
+}
+
+impl HeldShares {
+    /// Of a neighbour whose box does not open: zeros, which nobody is told.
+    fn unopened(client: ClientIndex) -> Self {
+        Self { client, self_mask: [0; 32], mask_key: [0; 32] }
+    }
+
+    fn is_opened(&self) -> bool {
+        (self.self_mask, self.mask_key) != ([0; 32], [0; 32])
+    }
 }
 
 /// One device in one round.
@@ -236,14 +244,17 @@ impl Device {
         let decrypt = |&(client, ref encrypted): &(ClientIndex, [u8; keys::CIPHERTEXT])| {
             let from = (client, &self.peer(client, "encrypted shares")?.encryption);
             let shares = keys::decrypt(&self.config, &secrets.encryption, self.client, from, encrypted);
-            let (self_mask, mask_key) = shares.ok_or(DeviceError::Decryption(client))?;
-            Ok(HeldShares { client, self_mask, mask_key })
+            // A sender that lies, or a server: neither may end the round, and nothing depends on this box but its
+            // sender's chance to be counted.
+            let opened = |(self_mask, mask_key)| HeldShares { client, self_mask, mask_key };
+            Ok(shares.map_or_else(|| HeldShares::unopened(client), opened))
         };
         let held: Vec<HeldShares> = received.encrypted.iter().map(decrypt).collect::<Result<_>>()?;
         if let Some(twice) = held.windows(2).find(|pair| pair[0].client >= pair[1].client) {
             return Err(DeviceError::Unexpected(twice[1].client, "encrypted shares"));
         }
-        enough("shared", held.len(), threshold)?;
+        let opened = held.iter().filter(|held| held.is_opened()).count();
+        enough("sent shares that decrypt", opened, threshold)?;
         Ok(held)
     }
 
@@ -280,8 +291,8 @@ impl Device {
         Ok(Confirm { header: self.header(), signatures: survivors.survived.iter().map(sign).collect() })
     }
 
-    /// The last step: one share of each neighbour, of the self-mask seed if its input came, of the mask key if not. The
-    /// list is stored and no other is ever answered, so never both for one neighbour.
+    /// The last step: one share of each neighbour whose box opened, of the self-mask seed if its input came, of the
+    /// mask key if not. The list is stored and no other is ever answered, so never both for one neighbour.
     pub fn unmask(&mut self, survivors: &Survivors) -> Result<Unmask> {
         if self.identity.is_some() {
             return Err(DeviceError::Identity);
@@ -342,7 +353,8 @@ impl Device {
                 if survived { RevealedShare::SelfMask(held.self_mask) } else { RevealedShare::MaskKey(held.mask_key) },
             )
         };
-        Ok(Unmask { header: self.header(), shares: held.iter().map(one).collect() })
+        let shares = held.iter().filter(|held| held.is_opened()).map(one).collect();
+        Ok(Unmask { header: self.header(), shares })
     }
 }
 

@@ -8,6 +8,7 @@ use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
 use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
 use x25519_dalek::{PublicKey, StaticSecret};
+use zeroize::Zeroize;
 
 /// Bytes of two encrypted shares: their own and the authentication tag.
 pub(crate) const CIPHERTEXT: usize = 64 + 16;
@@ -19,6 +20,14 @@ pub(crate) struct Secrets {
     /// The seed of the self mask.
     pub(crate) self_mask: [u8; 32],
     shares: [u8; 32],
+}
+
+/// The keys of both pairs wipe themselves.
+impl Drop for Secrets {
+    fn drop(&mut self) {
+        self.self_mask.zeroize();
+        self.shares.zeroize();
+    }
 }
 
 impl Secrets {
@@ -46,6 +55,12 @@ impl Secrets {
 /// By which a server checks a reconstructed self-mask seed.
 pub(crate) fn commitment(self_mask: &[u8; 32]) -> [u8; 32] {
     Sha256::new_with_prefix(b"sottovoce secagg own mask").chain_update(self_mask).finalize().into()
+}
+
+/// Whether a public key is a point of small order, with which every secret gives the same result.
+pub(crate) fn is_low_order(public: &[u8; 32]) -> bool {
+    // Any scalar will do: as the protocol uses them, all are multiples of 8.
+    !StaticSecret::from([1; 32]).diffie_hellman(&PublicKey::from(*public)).was_contributory()
 }
 
 /// The key of a pairwise mask, the same whichever of the two devices computes it. `None` for a public key of small

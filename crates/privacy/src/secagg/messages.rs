@@ -299,7 +299,7 @@ messages! {
         signatures: Vec<(ClientIndex, [u8; 64])> = "signatures",
     }
 
-    /// Up, last step: one share of each neighbour.
+    /// Up, last step: one share of each neighbour; a neighbour that is left out sent a box that did not open.
     Unmask = 9 {
         /// By ascending index of the neighbour whose secret it is.
         shares: Vec<(ClientIndex, RevealedShare)> = "shares",

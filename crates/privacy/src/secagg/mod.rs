@@ -31,7 +31,14 @@
 //!   server checks signatures too, so that a device with false ones cannot make its neighbours leave, but it cannot
 //!   know which identities are genuine.
 //!
-//! A false input is not detected: the sum hides it as it hides all others.
+//! # What lying devices can do
+//!
+//! A false input is not detected: the sum hides it as it hides all others. Keys of small order are refused at the door.
+//! False shares are corrected (as a Reed-Solomon code) while they are at most half of the shares beyond the
+//! threshold, with the commitment as the proof that the secret is right. A box that does not open costs its sender one
+//! share: the recipient keeps the mask they have in common, and names the seat by leaving it out of its last message.
+//! Who sends boxes that many cannot open, shares that nobody can use, or false shares of many, is a
+//! [suspect](Server::suspects): counted over all neighbours, so that few cannot make one of somebody honest.
 
 mod config;
 mod cost;
@@ -43,6 +50,7 @@ mod mask;
 mod messages;
 mod parameters;
 mod persistence;
+mod reed_solomon;
 mod server;
 mod shamir;
 mod step;
@@ -64,8 +72,8 @@ pub use messages::{
 };
 pub(crate) use parameters::devices_in;
 pub use parameters::{Parameters, ParametersError, ThreatModel};
-pub use server::Server;
-pub use step::{AbortReason, Receipt, RejectedMessage, Step, Sum};
+pub use server::{Checked, Server};
+pub use step::{AbortReason, Receipt, RejectedMessage, Step, Sum, Suspicion};
 
 /// A device's index in one round, counted from 0. It says nothing of the device in other rounds.
 pub type ClientIndex = u32;

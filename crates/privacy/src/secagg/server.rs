@@ -8,7 +8,7 @@ use super::messages::{
     Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
     Shares, Survivors, Unmask,
 };
-use super::step::{AbortReason, Receipt, RejectedMessage, Step, Sum};
+use super::step::{AbortReason, Receipt, RejectedMessage, Step, Sum, Suspicion};
 use super::unmasking;
 use super::{ClientIndex, Config, ConfigError, Parameters, config::CHECK_WORD};
 use crate::SecureRng;
@@ -32,7 +32,28 @@ pub struct Server {
     pub(crate) sum: Vec<u32>,
     confirmed: BTreeMap<ClientIndex, Confirm>,
     pub(crate) unmasked: BTreeMap<ClientIndex, Unmask>,
+    /// How often each device had to do with a box that did not open, or a false share.
+    doubts: Doubts,
 }
+
+/// A message that is in order, to be counted by [`Server::accept`].
+#[derive(Debug)]
+pub struct Checked(ClientIndex, Body);
+
+/// What it says.
+#[derive(Debug)]
+enum Body {
+    Advertise(Advertise),
+    Share(Shares),
+    Mask(Masked),
+    Confirm(Confirm),
+    Unmask(Unmask),
+}
+
+/// The kinds of message that devices send.
+const UP: [u8; 5] = [Advertise::KIND, Shares::KIND, Masked::KIND, Confirm::KIND, Unmask::KIND];
+/// What every message begins with, in bytes.
+const HEADER_BYTES: u64 = 22;
 
 impl Server {
     /// A new round. The seed orders the ring of neighbours; devices that could predict it could surround another.
@@ -53,6 +74,7 @@ impl Server {
             sum,
             confirmed: BTreeMap::new(),
             unmasked: BTreeMap::new(),
+            doubts: Doubts::default(),
         })
     }
 
@@ -109,17 +131,73 @@ impl Server {
 
     /// Receives a message of this step from the device that the transport authenticated as this client.
     pub fn receive(&mut self, client: ClientIndex, bytes: &[u8]) -> Result<Receipt, RejectedMessage> {
-        if !self.is_participant(client) || self.aborted.is_some() {
-            return Err(RejectedMessage::NotParticipating(client, self.step));
+        let checked = self.check(client, bytes)?;
+        self.accept(checked)
+    }
+
+    /// Checks a message of this step without counting it, so that it is stored only if it is in order.
+    pub fn check(&self, client: ClientIndex, bytes: &[u8]) -> Result<Checked, RejectedMessage> {
+        self.check_participant(client)?;
+        let of_step = match self.step {
+            Step::Advertise => Advertise::KIND,
+            Step::Share => Shares::KIND,
+            Step::Mask => Masked::KIND,
+            Step::Confirm => Confirm::KIND,
+            Step::Unmask | Step::Done => Unmask::KIND,
+        };
+        // Kinds are numbered in the order of the steps.
+        if kind_of(bytes).is_some_and(|kind| UP.contains(&kind) && kind < of_step) {
+            return Err(RejectedMessage::Late(client, self.step));
         }
-        match self.step {
-            Step::Advertise => self.advertise(self.decode(client, bytes)?),
-            Step::Share => self.share(self.decode(client, bytes)?),
-            Step::Mask => self.mask(&self.decode(client, bytes)?),
-            Step::Confirm => self.confirm(self.decode(client, bytes)?),
-            Step::Unmask => self.unmask(self.decode(client, bytes)?),
-            Step::Done => Err(RejectedMessage::NotParticipating(client, self.step)),
+        let body = match self.step {
+            Step::Advertise => Body::Advertise(self.checked(client, bytes, Self::check_keys)?),
+            Step::Share => Body::Share(self.checked(client, bytes, Self::check_shares)?),
+            Step::Mask => Body::Mask(self.checked(client, bytes, Self::check_masked)?),
+            Step::Confirm => Body::Confirm(self.checked(client, bytes, Self::check_confirmations)?),
+            Step::Unmask => Body::Unmask(self.checked(client, bytes, Self::check_revealed)?),
+            Step::Done => return Err(RejectedMessage::NotParticipating(client, self.step)),
+        };
+        Ok(Checked(client, body))
+    }
+
+    /// Counts a message that was checked in this step.
+    pub fn accept(&mut self, Checked(client, body): Checked) -> Result<Receipt, RejectedMessage> {
+        self.check_participant(client)?;
+        match (self.step, body) {
+            (Step::Advertise, Body::Advertise(message)) => self.advertise(message),
+            (Step::Share, Body::Share(message)) => put(&mut self.shares, client, message, self.step),
+            (Step::Mask, Body::Mask(message)) => self.mask(&message),
+            (Step::Confirm, Body::Confirm(message)) => put(&mut self.confirmed, client, message, self.step),
+            (Step::Unmask, Body::Unmask(message)) => put(&mut self.unmasked, client, message, self.step),
+            _ => Err(RejectedMessage::NotParticipating(client, self.step)),
         }
+    }
+
+    /// The longest message beside the inputs that a device may send in this step, or repeat of the one before, in
+    /// bytes.
+    pub fn message_limit(&self) -> u64 {
+        let neighbours = self.parameters.map_or(0, |parameters| u64::from(parameters.neighbours));
+        let advertise = HEADER_BYTES + 65 + 96;
+        // Boxes are the longest that is said of each neighbour.
+        advertise.max(HEADER_BYTES + 32 + 4 + neighbours * (4 + keys::CIPHERTEXT as u64))
+    }
+
+    fn check_participant(&self, client: ClientIndex) -> Result<(), RejectedMessage> {
+        match self.is_participant(client) && self.aborted.is_none() {
+            true => Ok(()),
+            false => Err(RejectedMessage::NotParticipating(client, self.step)),
+        }
+    }
+
+    fn checked<M: Message>(
+        &self,
+        client: ClientIndex,
+        bytes: &[u8],
+        check: impl Fn(&Self, &M) -> Result<(), RejectedMessage>,
+    ) -> Result<M, RejectedMessage> {
+        let message = self.decode(client, bytes)?;
+        check(self, &message)?;
+        Ok(message)
     }
 
     fn decode<M: Message>(&self, client: ClientIndex, bytes: &[u8]) -> Result<M, RejectedMessage> {
@@ -128,17 +206,37 @@ impl Server {
         if found == expected { Ok(message) } else { Err(RejectedMessage::WrongSender(found, client, expected)) }
     }
 
-    fn advertise(&mut self, message: Advertise) -> Result<Receipt, RejectedMessage> {
-        let (client, keys) = (message.header.client, message.keys);
+    fn check_keys(&self, message: &Advertise) -> Result<(), RejectedMessage> {
+        let (client, keys) = (message.header.client, &message.keys);
         if keys.signed.is_some() != self.config.signed {
             return Err(RejectedMessage::Identity(client));
         }
-        self.check_identity(client, &keys)?;
+        if [&keys.encryption, &keys.masks].into_iter().any(keys::is_low_order) {
+            return Err(RejectedMessage::LowOrder(client));
+        }
+        self.check_identity(client, keys)?;
+        self.check_owners(client, keys)?;
+        unchanged(&self.keys, client, keys, self.step)
+    }
+
+    fn check_owners(&self, client: ClientIndex, keys: &PublicKeys) -> Result<(), RejectedMessage> {
         let both = [keys.encryption, keys.masks];
-        if both[0] == both[1] || both.iter().any(|key| self.owners.get(key).is_some_and(|owner| *owner != client)) {
+        let owned = |key: &[u8; 32]| self.owners.get(key).is_some_and(|owner| *owner != client);
+        if both[0] == both[1] || both.iter().any(owned) {
             return Err(RejectedMessage::Key(client));
         }
+        match keys.signed.as_ref().is_some_and(|(identity, _)| owned(identity)) {
+            true => Err(RejectedMessage::DuplicateIdentity(client)),
+            false => Ok(()),
+        }
+    }
+
+    /// Another device may have advertised the same key since this one was checked.
+    fn advertise(&mut self, message: Advertise) -> Result<Receipt, RejectedMessage> {
+        let (client, keys) = (message.header.client, message.keys);
+        self.check_owners(client, &keys)?;
         let identity = keys.signed.map(|(identity, _)| identity);
+        let both = [keys.encryption, keys.masks];
         let received = put(&mut self.keys, client, keys, self.step)?;
         self.owners.extend(both.into_iter().chain(identity).map(|key| (key, client)));
         Ok(received)
@@ -151,33 +249,31 @@ impl Server {
         if !signed(identity, &keys::keys_text(&self.config, client, keys), signature) {
             return Err(RejectedMessage::Signature(client, "keys"));
         }
-        match self.owners.get(identity) {
-            Some(owner) if *owner != client => Err(RejectedMessage::DuplicateIdentity(client)),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
-    fn share(&mut self, message: Shares) -> Result<Receipt, RejectedMessage> {
+    fn check_shares(&self, message: &Shares) -> Result<(), RejectedMessage> {
         let client = message.header.client;
         if !message.encrypted.iter().map(|(to, _)| to).eq(self.neighbours(client)) {
             return Err(RejectedMessage::List(client, "encrypted shares"));
         }
-        put(&mut self.shares, client, message, self.step)
+        unchanged(&self.shares, client, message, self.step)
+    }
+
+    fn check_masked(&self, message: &Masked) -> Result<(), RejectedMessage> {
+        let (client, found, expected) = (message.header.client, message.words.len(), self.config.words());
+        if found == expected { Ok(()) } else { Err(RejectedMessage::Length(client, found, expected)) }
     }
 
     fn mask(&mut self, message: &Masked) -> Result<Receipt, RejectedMessage> {
-        let (client, found, expected) = (message.header.client, message.words.len(), self.config.words());
-        if found != expected {
-            return Err(RejectedMessage::Length(client, found, expected));
-        }
-        let received = put(&mut self.masked, client, digest(&message.words), self.step)?;
+        let received = put(&mut self.masked, message.header.client, digest(&message.words), self.step)?;
         if received == Receipt::New {
             add_words(&mut self.sum, &message.words);
         }
         Ok(received)
     }
 
-    fn confirm(&mut self, message: Confirm) -> Result<Receipt, RejectedMessage> {
+    fn check_confirmations(&self, message: &Confirm) -> Result<(), RejectedMessage> {
         let client = message.header.client;
         let about = self.neighbours_in(client, &self.masked);
         if !message.signatures.iter().map(|(about, _)| about).eq(&about) {
@@ -190,19 +286,21 @@ impl Server {
         if !message.signatures.iter().all(own) {
             return Err(RejectedMessage::Signature(client, "confirmations"));
         }
-        put(&mut self.confirmed, client, message, self.step)
+        unchanged(&self.confirmed, client, message, self.step)
     }
 
-    fn unmask(&mut self, message: Unmask) -> Result<Receipt, RejectedMessage> {
+    /// Neighbours may be left out: their boxes did not open.
+    fn check_revealed(&self, message: &Unmask) -> Result<(), RejectedMessage> {
         let client = message.header.client;
-        let of = self.neighbours_in(client, &self.shares);
+        let owners = self.neighbours_in(client, &self.shares);
         let fitting = |(of, share): &(ClientIndex, RevealedShare)| {
-            matches!(share, RevealedShare::SelfMask(_)) == self.masked.contains_key(of)
+            owners.binary_search(of).is_ok()
+                && matches!(share, RevealedShare::SelfMask(_)) == self.masked.contains_key(of)
         };
-        if !message.shares.iter().map(|(of, _)| of).eq(&of) || !message.shares.iter().all(fitting) {
+        if !message.shares.iter().all(fitting) {
             return Err(RejectedMessage::List(client, "shares"));
         }
-        put(&mut self.unmasked, client, message, self.step)
+        unchanged(&self.unmasked, client, message, self.step)
     }
 
     pub(crate) fn neighbours(&self, client: ClientIndex) -> &[ClientIndex] {
@@ -242,7 +340,10 @@ impl Server {
             }
             Step::Unmask => {
                 self.check_left(&self.shares, &self.unmasked)?;
-                let mut without_masks = unmasking::unmasked(self)?;
+                let mut doubts = Doubts::default();
+                let without_masks = unmasking::unmasked(self, &mut doubts);
+                self.doubts = doubts;
+                let mut without_masks = without_masks?;
                 self.check_word(without_masks.pop())?;
                 self.sum = without_masks;
                 Ok(Step::Done)
@@ -339,6 +440,33 @@ impl Server {
         Confirmations { header, signatures: self.said_by_neighbours(header.client, list) }
     }
 
+    /// Devices that are suspected of lying, once the round is done or aborted: those whose secret could not be
+    /// reconstructed, and those that had trouble with more than half of their neighbours, whose fault each time it was
+    /// nobody can tell. So fewer than half of its neighbours cannot make a suspect of an honest device.
+    pub fn suspects(&self) -> Vec<(ClientIndex, Suspicion)> {
+        let lost = match &self.aborted {
+            Some(AbortReason::Shares(client)) => Some(*client),
+            // Enough neighbours answered, but they could not open what this device had sent them.
+            Some(AbortReason::TooFew(Step::Unmask, client, ..))
+                if self.answered(*client) >= self.threshold() as usize =>
+            {
+                Some(*client)
+            }
+            _ => None,
+        };
+        let often = |(client, count): (&ClientIndex, &u32)| {
+            let many = 2 * *count as usize > self.neighbours(*client).len() && Some(*client) != lost;
+            many.then_some((*client, Suspicion::Neighbours))
+        };
+        let often = self.doubts.iter().filter_map(often);
+        lost.map(|client| (client, Suspicion::Shares)).into_iter().chain(often).collect()
+    }
+
+    /// Neighbours of a device that are in the last step.
+    fn answered(&self, client: ClientIndex) -> usize {
+        self.neighbours(client).iter().filter(|other| self.unmasked.contains_key(other)).count()
+    }
+
     /// The sum, once the round is done.
     pub fn sum(&self) -> Option<Sum> {
         let counted = || self.masked.keys().copied().collect();
@@ -346,9 +474,30 @@ impl Server {
     }
 }
 
+/// The kind that a message says it is of, without a look at the rest.
+fn kind_of(bytes: &[u8]) -> Option<u8> {
+    bytes.get(1).copied()
+}
+
 /// The entry of a device in a list by ascending index.
 pub(super) fn find<T>(list: &[(ClientIndex, T)], client: ClientIndex) -> Option<&T> {
     list.binary_search_by_key(&client, |(of, _)| *of).ok().map(|position| &list[position].1)
+}
+
+/// How often each device had to do with a box that did not open, or a false share.
+pub(super) type Doubts = BTreeMap<ClientIndex, u32>;
+
+/// That a device sent no other message of this step before.
+fn unchanged<T: PartialEq>(
+    of: &BTreeMap<ClientIndex, T>,
+    client: ClientIndex,
+    message: &T,
+    step: Step,
+) -> Result<(), RejectedMessage> {
+    match of.get(&client) {
+        Some(before) if before != message => Err(RejectedMessage::Changed(client, step)),
+        _ => Ok(()),
+    }
 }
 
 /// Stores a device's message of this step; the same again is accepted, another is not.

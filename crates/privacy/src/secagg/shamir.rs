@@ -42,22 +42,9 @@ pub(crate) fn combine(shares: &[(u8, Share)]) -> Option<[u8; 32]> {
     (!shares.is_empty()).then_some(secret)
 }
 
-/// The secret that satisfies `is_right`, from any `threshold` consecutive shares: works around some false shares while
-/// there are enough others.
-pub(crate) fn recover(
-    shares: &[(u8, Share)],
-    threshold: usize,
-    is_right: impl Fn(&[u8; 32]) -> bool,
-) -> Option<[u8; 32]> {
-    let windows = if shares.len() > threshold { shares.len() } else { 1 };
-    let from =
-        |start: usize| -> Vec<(u8, Share)> { shares.iter().cycle().skip(start).take(threshold).copied().collect() };
-    (0..windows).filter_map(|start| combine(&from(start))).find(|secret| is_right(secret))
-}
-
 /// The product in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1.
 #[inline(always)]
-fn multiply(mut a: u8, b: u8) -> u8 {
+pub(crate) fn multiply(mut a: u8, b: u8) -> u8 {
     let mut product = 0;
     for bit in 0..8 {
         product ^= a & (b >> bit & 1).wrapping_neg();
@@ -67,7 +54,7 @@ fn multiply(mut a: u8, b: u8) -> u8 {
 }
 
 /// a^254, which is the inverse of a; 0 for 0.
-fn invert(a: u8) -> u8 {
+pub(crate) fn invert(a: u8) -> u8 {
     let powers = (0..6).fold(a, |z, _| multiply(multiply(z, z), a));
     multiply(powers, powers)
 }
@@ -108,17 +95,6 @@ mod tests {
         let shares = split(&[9; 32], 3, 4, &mut SecureRng::new([1; 32])).unwrap();
         let expected = "8c79ba43e4f504716f17ffc2feebe7fc19c3595183e4581af63892ef44a2e484";
         assert_eq!(crate::tokens::to_hex(&shares[3]), expected);
-    }
-
-    #[test]
-    fn recovers_from_false_shares_while_enough_others_are_there() {
-        let secret = [9; 32];
-        let mut shares = points(&split(&secret, 5, 8, &mut SecureRng::new([1; 32])).unwrap());
-        shares[2].1[0] ^= 1;
-        shares[4].1[7] ^= 1;
-        assert_eq!(recover(&shares, 5, |found| *found == secret), Some(secret));
-        assert_eq!(recover(&shares[..5], 5, |found| *found == secret), None);
-        assert_eq!(recover(&shares[..3], 5, |found| *found == secret), None);
     }
 
     #[test]

@@ -44,9 +44,15 @@ pub enum RejectedMessage {
     /// From a device that is not, or no longer, in this step. Fields: who; where.
     #[error("client {0} is not in the step {1:?}")]
     NotParticipating(ClientIndex, Step),
+    /// A message of a step that was closed without it. Fields: who; which step it is now.
+    #[error("a message of client {0} came too late: the round is in the step {1:?}")]
+    Late(ClientIndex, Step),
     /// Another message after the first. Fields: who; where.
     #[error("client {0} sent another message before in the step {1:?}")]
     Changed(ClientIndex, Step),
+    /// A key of small order: with it, everybody would have the same secret.
+    #[error("client {0} advertises a key of small order")]
+    LowOrder(ClientIndex),
     /// A key that another device advertised.
     #[error("client {0} advertises a key of another device")]
     Key(ClientIndex),
@@ -66,6 +72,13 @@ pub enum RejectedMessage {
     /// included.
     #[error("client {0}: {1} words, but the configuration says {2}")]
     Length(ClientIndex, usize, usize),
+}
+
+impl RejectedMessage {
+    /// Whether an honest device may have sent it: one that is slow, or was away.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::Late(..) | Self::NotParticipating(..))
+    }
 }
 
 /// Why a round ends without a sum. No input is revealed then.
@@ -90,6 +103,17 @@ pub enum AbortReason {
     /// No step is left to close.
     #[error("the round is over")]
     Over,
+}
+
+/// Why a device is suspected of lying; counted over its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Suspicion {
+    /// Its secret cannot be reconstructed although enough neighbours answered, so that the round was lost.
+    #[error("its shares do not reconstruct its secret")]
+    Shares,
+    /// With more than half of its neighbours a box did not open or a share was false.
+    #[error("boxes that do not open or false shares between it and more than half of its neighbours")]
+    Neighbours,
 }
 
 /// The result of a round.

@@ -1,6 +1,8 @@
 //! Aggregation of the updates of a round.
 
 use super::Federation;
+use super::norm_bound::{NormBound, Verdict, longest_rows};
+use super::quarantine::Offences;
 use crate::error::ServerError;
 use crate::storage::{Sender, StorageError};
 use sottovoce_federation::{Aggregate, OrderedAggregator, OrderedAggregatorError};
@@ -12,11 +14,15 @@ pub(super) struct Aggregation {
     pub(super) sum: Aggregate,
     /// The mean of each criterion, as JSON.
     pub(super) criteria: String,
+    /// What single updates had wrong.
+    pub(super) offences: Offences,
+    /// What was done to single updates, for the round's record.
+    pub(super) remark: String,
 }
 
 impl Aggregation {
     fn without_criteria(sum: Aggregate) -> Self {
-        Self { sum, criteria: "{}".to_owned() }
+        Self { sum, criteria: "{}".to_owned(), offences: Offences::default(), remark: String::new() }
     }
 }
 
@@ -64,8 +70,21 @@ impl Federation {
         let mut unordered = self.coordinator().empty_aggregate();
         let mut buffer = self.buffer();
         let mut criteria = vec![(0.0, 0u64); terms.criteria.len()];
+        let bound = self.norm_bound(round)?;
+        let (mut offences, mut clipped) = (Offences::default(), 0u32);
         self.services.storage.updates(self.id, round, &mut |sender, bytes| {
             codec::decode_update(bytes, &mut buffer).map_err(|error| self.corrupt(round, &error))?;
+            let longest = bound.as_ref().map(|_| longest_rows(buffer.update())).unwrap_or_default();
+            match bound.as_ref().map_or(Verdict::Within, |bound| bound.apply(&longest, &mut buffer)) {
+                Verdict::Within => (),
+                Verdict::Clipped => clipped += 1,
+                Verdict::LeftOut => {
+                    if let Sender::Device(device) = sender {
+                        offences.of.push((device, "rows far beyond those of the other devices".to_owned()));
+                    }
+                    return Ok(());
+                }
+            }
             for &(index, value) in buffer.update().criteria() {
                 if let Some((sum, count)) = criteria.get_mut(index as usize) {
                     *sum += value;
@@ -87,7 +106,29 @@ impl Federation {
             (asked.name.clone(), serde_json::json!({"mean": sum / count as f64, "devices": count}))
         });
         let criteria = serde_json::Value::Object(means.collect()).to_string();
-        Ok(Aggregation { sum: ordered.map_or(unordered, OrderedAggregator::finish), criteria })
+        let remark = match (clipped, offences.of.len()) {
+            (0, 0) => String::new(),
+            (clipped, left_out) => format!("norm bound: {clipped} updates clipped, {left_out} left out"),
+        };
+        Ok(Aggregation { sum: ordered.map_or(unordered, OrderedAggregator::finish), criteria, offences, remark })
+    }
+
+    /// The bound on rows that follows from the round's updates, unless there is to be none.
+    fn norm_bound(&self, round: u64) -> Result<Option<NormBound>, ServerError> {
+        if self.config.norm_bound == 0.0 {
+            return Ok(None);
+        }
+        let (mut buffer, mut longest) = (self.buffer(), Vec::new());
+        self.services.storage.updates(self.id, round, &mut |_, bytes| {
+            codec::decode_update(bytes, &mut buffer).map_err(|error| self.corrupt(round, &error))?;
+            longest.push(longest_rows(buffer.update()));
+            Ok(())
+        })?;
+        let largest = f64::from(self.coordinator().largest_value());
+        let bound = NormBound::of(&longest, f64::from(self.config.norm_bound), largest);
+        let excess = bound.largest_excess(&longest);
+        tracing::debug!(federation = %self.name, round, excess, "the longest row of the round's updates, in bounds");
+        Ok(Some(bound))
     }
 
     fn corrupt(&self, round: u64, error: &dyn ToString) -> StorageError {

@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Seconds after which a round closes if its settings name no deadline.
 const DEFAULT_DEADLINE: f64 = 3600.0;
 
+/// Room for honest devices, whose longest rows differ with what they have (docs/decisions/0036).
+const DEFAULT_NORM_BOUND: f32 = 200.0;
+
 /// A federation's configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -41,6 +44,9 @@ pub struct FederationConfig {
     /// Reject updates with a row of a larger Euclidean norm; default: no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row_norm: Option<f32>,
+    /// Rows of open updates that are longer than this many times the median of the round's devices are clipped to that,
+    /// and updates far beyond are left out; 0: no bound.
+    pub norm_bound: f32,
     /// The largest size of an update in bytes; default: the size of an update of all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upload_bytes: Option<u64>,
@@ -85,6 +91,7 @@ impl Default for FederationConfig {
             check_in_seconds: 60,
             check_ins_per_second: 1000,
             row_norm: None,
+            norm_bound: DEFAULT_NORM_BOUND,
             upload_bytes: None,
             private_models: false,
             samples: false,
@@ -192,6 +199,9 @@ impl FederationConfig {
         require("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
         self.check_criteria()?;
         self.audiences.as_ref().map_or(Ok(()), |audiences| audiences.check(&self.model))?;
+        let bound = self.norm_bound;
+        let valid = bound == 0.0 || (1.0..=1e6).contains(&bound);
+        require("norm_bound", valid, &bound, "0, or a number from 1 to a million")?;
         let norm = self.row_norm.unwrap_or(1.0);
         require("row_norm", norm.is_finite() && norm > 0.0, &norm, "a number above 0")
     }
@@ -319,6 +329,8 @@ mod tests {
         assert_eq!(error(&FederationConfig::default()), "model is missing, expected the name of a model");
         let wrong = FederationConfig { row_norm: Some(f32::NAN), ..config.clone() };
         assert_eq!(error(&wrong), "row_norm is NaN, expected a number above 0");
+        let wrong = FederationConfig { norm_bound: 0.5, ..config.clone() };
+        assert_eq!(error(&wrong), "norm_bound is 0.5, expected 0, or a number from 1 to a million");
         let asked = |name: &str| Criterion { name: name.to_owned(), why: String::new() };
         let wrong = FederationConfig { criteria: vec![asked("auc"), asked("auc")], ..config.clone() };
         assert_eq!(error(&wrong), "criteria is auc, expected each once");

@@ -9,8 +9,10 @@ mod audiences;
 pub mod catalog;
 mod config;
 mod members;
+mod norm_bound;
 mod pace_steering;
 mod published;
+mod quarantine;
 mod retention;
 mod round;
 pub(crate) mod round_driver;
@@ -27,13 +29,13 @@ pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
 pub use published::Published;
 pub use round::Admission;
+pub use unlearning::RollbackError;
 pub use uploads::UploadError;
 pub use view::{FederationView, PrivacyView, PublicView, RoundView};
 
 pub(crate) use audiences::{Audiences, MAX_REPORT, MAX_REQUEST};
 pub(crate) use config::check_name;
 pub(crate) use published::{Encoded, WIRE};
-pub(crate) use seal::MAX_MESSAGE_BYTES;
 
 use crate::commit_queue::{CommitError, CommitQueue};
 use crate::error::ServerError;
@@ -57,6 +59,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Notify;
+use unlearning::RollbackRequest;
 
 /// Bytes of an update beside the rows of the shared model's tables: headers, lists, criteria.
 const UPLOAD_ALLOWANCE: u64 = 64 << 10;
@@ -129,6 +132,8 @@ struct State {
     rolled_back: Option<u64>,
     /// A device that enrolled at this time has withdrawn, and training is to be rolled back.
     unlearn: Option<Millis>,
+    /// A rollback that an operator waits for.
+    requested: Option<RollbackRequest>,
     /// The latest timestamp given to a version or a device.
     last_timestamp: Millis,
     audiences: Audiences,
@@ -159,7 +164,7 @@ pub enum CheckIn {
     Later {
         /// Seconds until the device should check in again.
         seconds: u32,
-        /// Why: `waiting`, `done`, `paused`, `finished`.
+        /// Why: `waiting`, `done`, `paused`, `finished`, `quarantined`.
         state: &'static str,
     },
 }
@@ -257,6 +262,7 @@ impl Federation {
             undone: record.undone,
             rolled_back: record.rolled_back,
             unlearn: record.unlearn,
+            requested: None,
             audiences,
         };
         let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
@@ -311,13 +317,13 @@ impl Federation {
 
     /// Enrols a device with a token; returns its number.
     pub(crate) async fn add_device(&self, credential: Hash, token: u64) -> Result<u32, CommitError> {
-        let (federation, seen, revoked) = (self.id, crate::now(), false);
+        let (federation, seen, revoked, quarantine) = (self.id, crate::now(), false, None);
         // Enqueued under the lock: numbers are stored in ascending order.
         let (device, enqueued) = {
             let mut state = self.state();
             let (enrolled, number) = (state.next_timestamp(seen), state.next_device);
             state.next_device += 1;
-            let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked };
+            let device = DeviceRecord { federation, number, credential, enrolled, seen, revoked, quarantine };
             (device.clone(), self.services.queue.enqueue(vec![Change::Enrol { device, token }])?)
         };
         enqueued.done().await?;
@@ -325,6 +331,11 @@ impl Federation {
         self.wake.notify_one();
         self.services.metrics.enrolled(&self.name);
         Ok(device.number)
+    }
+
+    /// Whether a device has used its credential, so that nobody needs to be told it again.
+    pub(crate) fn has_called(&self, device: u32) -> bool {
+        self.state().members.get(device).is_some_and(|member| member.has_called)
     }
 
     /// Answers a device that checks in and says whether it takes part in audiences.
@@ -342,7 +353,9 @@ impl Federation {
         }
         let seconds = pace_steering::check_in_delay(&self.config, state.members.count(), device, now / 1000);
         let answered = state.round.as_ref().and_then(|round| round.device(device));
+        let quarantined = state.members.get(device).is_some_and(|member| member.quarantine.is_some());
         let word = match state.status {
+            _ if quarantined => "quarantined",
             _ if answered.is_some_and(|answer| *answer != DeviceState::Waiting) => "done",
             Status::Running => "waiting",
             // Audiences are measured for as long as they are open.

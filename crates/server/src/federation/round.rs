@@ -297,6 +297,12 @@ impl Round {
         RoundRecord { closed: crate::now(), ..self.record.clone() }
     }
 
+    /// The devices whose updates are stored.
+    pub(super) fn answered(&self) -> Vec<u32> {
+        let of_device = self.opening.cohort.iter().zip(&self.devices);
+        of_device.filter(|(_, state)| matches!(state, DeviceState::Stored(_))).map(|(&device, _)| device).collect()
+    }
+
     /// The uploads stored, to recognise repetitions when the round is over.
     pub(crate) fn into_uploads(self) -> BTreeMap<Sender, UploadId> {
         let stored = |(device, state)| match state {

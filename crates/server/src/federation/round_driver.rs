@@ -2,6 +2,7 @@
 
 use super::aggregation::Aggregation;
 use super::anonymous::{self, OneTimeTokens};
+use super::quarantine::Offences;
 use super::round::Round;
 use super::unlearning::{self, Rollback};
 use super::{Federation, Published, decline_departed, retention};
@@ -31,7 +32,17 @@ enum NextStep {
     Close,
     Finish,
     Unlearn,
+    RollBack,
     Wait,
+}
+
+/// Who is to be asked into a round.
+enum Selected {
+    Cohort(RoundOpening, Box<RoundTerms>),
+    /// Chance drew too few for a round.
+    TooSmall(RoundOpening),
+    /// Too few devices can be reached now.
+    TooFewPresent,
 }
 
 /// The result of a round.
@@ -44,6 +55,7 @@ enum Outcome {
         counted: u32,
         criteria: String,
         model: Arc<Published>,
+        remark: String,
     },
 }
 
@@ -86,6 +98,7 @@ impl Federation {
             NextStep::Close => self.close().await?,
             NextStep::Finish => self.finish().await?,
             NextStep::Unlearn => self.unlearn().await?,
+            NextStep::RollBack => self.roll_back_as_requested().await?,
             NextStep::Wait => return Ok(false),
         }
         Ok(true)
@@ -95,11 +108,12 @@ impl Federation {
         let measurement = self.next_measurement(now);
         let mut state = self.state();
         match state.rollback() {
+            Rollback::Ready if state.requested.is_some() => return NextStep::RollBack,
             Rollback::Ready => return NextStep::Unlearn,
             Rollback::Waiting => return NextStep::Wait,
             Rollback::None => (),
         }
-        let enough = state.members.count() >= self.config.devices as usize;
+        let enough = state.members.admitted() >= self.config.devices as usize;
         let running = state.status == Status::Running;
         let done = state.next_round >= self.rounds_to_hold(&state);
         match &mut state.round {
@@ -130,7 +144,11 @@ impl Federation {
             }
             selected => selected?,
         };
-        let Some((opening, terms)) = selected else { return Ok(false) };
+        let (opening, terms) = match selected {
+            Selected::Cohort(opening, terms) => (opening, *terms),
+            Selected::TooSmall(opening) => return self.skip_draw(opening).await.map(|()| true),
+            Selected::TooFewPresent => return Ok(false),
+        };
         let issuer = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
         let terms = issuer.iter().try_fold(terms, anonymous::with_key)?;
         let terms = self.retention.iter().try_fold(terms, |terms, _| retention::with_notice(terms))?;
@@ -164,7 +182,7 @@ impl Federation {
         active: Vec<u32>,
         present: Option<&HashSet<u32>>,
         opened: Millis,
-    ) -> Result<Option<(RoundOpening, RoundTerms)>, FederationError> {
+    ) -> Result<Selected, FederationError> {
         let mut coordinator = self.coordinator();
         coordinator.ask_among(active);
         coordinator.check_budget()?;
@@ -174,11 +192,16 @@ impl Federation {
         let minimum = self.config.minimum_of(wanted);
         let protected = coordinator.privacy();
         // A seal needs enough devices to hide each among the others.
-        let can_seal = protected.is_none_or(|protected| protected.config().seals(cohort.len() as u32).is_ok());
-        if cohort.len() < minimum as usize || !can_seal {
-            return Ok(None);
+        let suffices = |count: usize| {
+            let can_seal = protected.is_none_or(|protected| protected.config().seals(count as u32).is_ok());
+            count >= minimum as usize && can_seal
+        };
+        let (is_enough, expected) = (suffices(cohort.len()), suffices(coordinator.expected()));
+        // All that were drawn are there, and others of the same size as usual would do: chance alone drew too few.
+        let by_chance = !is_enough && expected && cohort.len() == coordinator.rules().ask(wanted);
+        if !is_enough && !by_chance {
+            return Ok(Selected::TooFewPresent);
         }
-        let terms = coordinator.terms(cohort.len())?;
         let deadline = coordinator.rules().deadline.map(|seconds| opened + (seconds * 1000.0) as u64);
         let opening = RoundOpening {
             federation: self.id,
@@ -190,7 +213,32 @@ impl Federation {
             opened,
             deadline,
         };
-        Ok(Some((opening, terms)))
+        if by_chance {
+            return Ok(Selected::TooSmall(opening));
+        }
+        let terms = coordinator.terms(opening.cohort.len())?;
+        Ok(Selected::Cohort(opening, Box::new(terms)))
+    }
+
+    /// Skips a round for which chance drew too few devices, and says so: its draw would be the same for ever.
+    async fn skip_draw(&self, opening: RoundOpening) -> Result<(), ServerError> {
+        let (round, drawn) = (opening.round, opening.cohort.len());
+        let remark = format!("the draw of {drawn} devices was too small; the next round draws anew");
+        let (federation, opened) = (self.id, opening.opened);
+        let record = RoundRecord {
+            federation,
+            round,
+            opened,
+            closed: opened,
+            criteria: "{}".to_owned(),
+            remark,
+            ..RoundRecord::default()
+        };
+        let close = Change::CloseRound(Box::new(record.clone()), None);
+        self.services.queue.commit(vec![Change::OpenRound(opening), close]).await?;
+        self.closed(None, round);
+        self.report(&record);
+        Ok(())
     }
 
     /// Closes a round: aggregates its updates, or abandons it.
@@ -200,7 +248,8 @@ impl Federation {
             return self.close_measurement(record).await;
         }
         let mut published = None;
-        let outcome = self.outcome().await?;
+        let (outcome, offences) = self.outcome().await?;
+        self.settle(offences).await;
         self.retain_uploads(matches!(outcome, Outcome::Next { .. })).await?;
         match outcome {
             Outcome::Abandoned(why) => {
@@ -208,8 +257,9 @@ impl Federation {
                 record.remark = why;
             }
             Outcome::Diverged(error) => return self.fail(record, &error).await,
-            Outcome::Next { version, counted, criteria, model } => {
+            Outcome::Next { version, counted, criteria, model, remark } => {
                 record.version = Some(version.version);
+                record.remark = remark;
                 (record.counted, record.criteria) = (counted, criteria);
                 published = Some((version, model));
             }
@@ -231,27 +281,36 @@ impl Federation {
     }
 
     /// The result of a round that accepts no more updates; idempotent.
-    async fn outcome(self: &Arc<Self>) -> Result<Outcome, ServerError> {
+    async fn outcome(self: &Arc<Self>) -> Result<(Outcome, Offences), ServerError> {
         let enough = |round: &Round| round.seal.is_some() || round.stored >= round.opening.minimum;
+        let abandoned = |why: &str| Outcome::Abandoned(why.to_owned());
         if !self.state().round.as_ref().is_some_and(enough) {
-            return Ok(Outcome::Abandoned("too few updates came".to_owned()));
+            return Ok((abandoned("too few updates came"), Offences::default()));
         }
         let federation = Arc::clone(self);
         let aggregated = tokio::task::spawn_blocking(move || federation.aggregate());
-        let Aggregation { mut sum, criteria } = match aggregated.await?? {
+        let Aggregation { mut sum, criteria, mut offences, remark } = match aggregated.await?? {
             Ok(aggregation) => aggregation,
-            Err(why) => return Ok(Outcome::Abandoned(why)),
+            Err(why) => return Ok((abandoned(&why), self.suspects())),
         };
+        let suspects = self.suspects();
+        offences.of.extend(suspects.of);
+        offences.ended.extend(suspects.ended);
         // With noise, means are taken over the expected number of updates, not over this one.
         let counted = sum.updates as u32;
-        match self.next_version(&mut sum).await {
-            Ok((version, model)) => Ok(Outcome::Next { version, counted, criteria, model }),
-            Err(ServerError::Federation(error @ FederationError::Diverged { .. })) => Ok(Outcome::Diverged(error)),
-            Err(ServerError::Federation(error @ FederationError::Sealed { .. })) => {
-                Ok(Outcome::Abandoned(error.to_string()))
-            }
-            Err(error) => Err(error),
+        let minimum = self.state().round.as_ref().map_or(0, |round| round.opening.minimum);
+        if counted < minimum {
+            return Ok((Outcome::Abandoned(format!("too few updates came within the bound; {remark}")), offences));
         }
+        let outcome = match self.next_version(&mut sum).await {
+            Ok((version, model)) => Outcome::Next { version, counted, criteria, model, remark },
+            Err(ServerError::Federation(error @ FederationError::Diverged { .. })) => Outcome::Diverged(error),
+            Err(ServerError::Federation(error @ FederationError::Sealed { .. })) => {
+                Outcome::Abandoned(error.to_string())
+            }
+            Err(error) => return Err(error),
+        };
+        Ok((outcome, offences))
     }
 
     pub(super) fn report(&self, record: &RoundRecord) {

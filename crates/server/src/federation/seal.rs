@@ -10,12 +10,9 @@ use crate::commit_queue::CommitError;
 use crate::storage::{Change, Hash, Millis, SealMessage, Sender, StorageError};
 use bytes::Bytes;
 use sottovoce_privacy::EncryptedSum;
-use sottovoce_privacy::secagg::{self, Message as _, Step};
+use sottovoce_privacy::secagg::{self, Message as _, Step, Suspicion};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of a message beside the update: a key and two shares for each of at most 255 neighbours. What an encrypted sum
-/// is decrypted to may be as long as an update.
-pub(crate) const MAX_MESSAGE_BYTES: u64 = 256 << 10;
 /// Messages that a device may send in a round beside its update, wrong ones included.
 const MAX_MESSAGES: u32 = 16;
 
@@ -60,6 +57,12 @@ struct SumDecryption {
     aborted: Option<String>,
 }
 
+/// A message that is in order, to be stored and then counted.
+enum Checked {
+    Masked(secagg::Checked),
+    Decryption(Bytes),
+}
+
 impl SumDecryption {
     fn new(sum: EncryptedSum, length: usize) -> Self {
         let (counted, closed, decryptions, opened, aborted) = Default::default();
@@ -70,8 +73,8 @@ impl SumDecryption {
         self.opened.is_some() || self.aborted.is_some()
     }
 
-    /// Takes a decryption of the sum. Two devices must agree, so that one alone cannot invent the sum.
-    fn receive(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
+    /// Checks a decryption of the sum; returns its digest.
+    fn check(&self, seat: u32, bytes: &[u8]) -> Result<Hash, String> {
         if self.closed.is_none() || self.is_over() || !self.counted.contains(&seat) {
             return Err("this device has no part in opening the sum now".to_owned());
         }
@@ -79,9 +82,16 @@ impl SumDecryption {
             return Err(format!("{} bytes, expected {} values", bytes.len(), self.length));
         }
         let digest = *blake3::hash(bytes).as_bytes();
-        if self.decryptions.insert(seat, digest).is_some_and(|before| before != digest) {
-            return Err("this device sent another decryption before".to_owned());
+        match self.decryptions.get(&seat) {
+            Some(before) if *before != digest => Err("this device sent another decryption before".to_owned()),
+            _ => Ok(digest),
         }
+    }
+
+    /// Counts a decryption of the sum. Two devices must agree, so that one alone cannot invent the sum.
+    fn accept(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
+        let digest = self.check(seat, bytes)?;
+        self.decryptions.insert(seat, digest);
         let agreeing = self.decryptions.values().filter(|other| **other == digest).count();
         if agreeing >= self.counted.len().min(2) {
             let values = bytes.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value));
@@ -125,6 +135,14 @@ impl Seal {
         }
     }
 
+    /// Seats that are suspected of lying, once the round is over.
+    pub(super) fn suspects(&self) -> Vec<(u32, Suspicion)> {
+        match &self.kind {
+            Kind::Masked(masks) => masks.suspects(),
+            Kind::Encrypted(_) => Vec::new(),
+        }
+    }
+
     /// Whether the sum is open, or never will be.
     pub(crate) fn is_over(&self) -> bool {
         match &self.kind {
@@ -163,26 +181,58 @@ impl Seal {
         }
     }
 
-    fn receive(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
+    fn check(&self, seat: u32, bytes: &Bytes) -> Result<Checked> {
+        match &self.kind {
+            Kind::Masked(masks) => masks.check(seat, bytes).map(Checked::Masked).map_err(|error| {
+                // Whoever is slow is not accused of anything.
+                if error.is_late() { UploadError::RoundClosed } else { UploadError::invalid("malformed", error) }
+            }),
+            Kind::Encrypted(encrypted) => {
+                let checked = encrypted.check(seat, bytes).map(|_| Checked::Decryption(bytes.clone()));
+                checked.map_err(|error| UploadError::invalid("malformed", error))
+            }
+        }
+    }
+
+    /// Counts a stored message.
+    fn accept(&mut self, seat: u32, message: Checked, digest: Hash) -> Result<(), String> {
+        match (&mut self.kind, message) {
+            (Kind::Masked(masks), Checked::Masked(checked)) => {
+                masks.accept(checked).map(drop).map_err(|error| error.to_string())
+            }
+            (Kind::Encrypted(encrypted), Checked::Decryption(bytes)) => encrypted.accept(seat, &bytes),
+            _ => Err("a message of another kind of seal".to_owned()),
+        }?;
+        self.accepted.entry(seat).or_default().push(digest);
+        Ok(())
+    }
+
+    /// Counts a message that was stored before the server stopped.
+    fn replay(&mut self, seat: u32, bytes: &Bytes) -> Result<(), String> {
         if self.has_accepted(seat, bytes) {
             return Ok(());
         }
-        match &mut self.kind {
-            Kind::Masked(masks) => masks.receive(seat, bytes).map(drop).map_err(|error| error.to_string()),
-            Kind::Encrypted(encrypted) => encrypted.receive(seat, bytes),
-        }?;
-        self.accepted.entry(seat).or_default().push(*blake3::hash(bytes).as_bytes());
-        Ok(())
+        let checked = self.check(seat, bytes).map_err(|error| error.to_string())?;
+        self.accept(seat, checked, *blake3::hash(bytes).as_bytes())
+    }
+
+    /// The longest message that a device may send beside its update in this step, or repeat of the one before.
+    fn message_limit(&self) -> u64 {
+        match &self.kind {
+            Kind::Masked(masks) => masks.message_limit(),
+            Kind::Encrypted(encrypted) => 4 * encrypted.length as u64,
+        }
     }
 
     fn has_accepted(&self, seat: u32, bytes: &[u8]) -> bool {
         self.accepted.get(&seat).is_some_and(|digests| digests.contains(blake3::hash(bytes).as_bytes()))
     }
 
-    /// Whether a new message is to be stored; `false` if it was accepted before.
-    fn reserve(&mut self, seat: u32, bytes: &[u8]) -> Result<bool> {
+    /// A new message, checked, that is to be stored now; `None` if it was accepted before. Nothing that is wrong is
+    /// ever stored.
+    fn reserve(&mut self, seat: u32, bytes: &Bytes) -> Result<Option<Checked>> {
         if self.has_accepted(seat, bytes) {
-            return Ok(false);
+            return Ok(None);
         }
         if self.is_over() {
             return Err(UploadError::RoundClosed);
@@ -192,8 +242,9 @@ impl Seal {
         if *sent > MAX_MESSAGES {
             return Err(UploadError::invalid("malformed", "more messages than a round has"));
         }
+        let checked = self.check(seat, bytes)?;
         self.storing += 1;
-        Ok(true)
+        Ok(Some(checked))
     }
 
     fn message_for(&self, seat: u32) -> Result<Option<Vec<u8>>> {
@@ -301,19 +352,29 @@ impl Federation {
     /// # Errors
     /// If it is rejected.
     pub async fn receive_seal_message(&self, (device, round): (u32, u64), bytes: Bytes) -> Result<()> {
-        let new = self.with_seal(device, round, |seat, seal| seal.reserve(seat, &bytes))?;
-        if !new {
-            return Ok(());
+        let reserved = self.with_seal(device, round, |seat, seal| seal.reserve(seat, &bytes));
+        if let Err(error) = &reserved {
+            self.count_refusal(device, round, error).await;
         }
-        let message = SealMessage { device: Some(device), bytes: bytes.clone() };
+        let Some(checked) = reserved? else { return Ok(()) };
+        let digest = *blake3::hash(&bytes).as_bytes();
+        let message = SealMessage { device: Some(device), bytes };
         let committed = self.commit(Change::Seal { federation: self.id, round, message }).await;
         let accepted = self.with_seal(device, round, |seat, seal| {
             seal.storing -= 1;
             committed?;
-            seal.receive(seat, &bytes).map_err(|error| UploadError::invalid("malformed", error))
+            // Only another device's key in the meantime is a reason to reject it now.
+            seal.accept(seat, checked, digest).map_err(|error| UploadError::invalid("malformed", error))
         });
         self.wake.notify_one();
         accepted
+    }
+
+    /// The longest message that devices may send in a round now beside their updates. Where no sealed round is open,
+    /// long enough for latecomers to be told so; nothing is stored then.
+    pub(crate) fn seal_message_limit(&self, round: u64) -> u64 {
+        let limit = |open: &mut Round| open.seal.as_ref().map(Seal::message_limit);
+        self.state().open_round(round).and_then(limit).unwrap_or(self.upload_limit)
     }
 
     /// The message of the current step for a device; `None` while other devices have not answered yet.
@@ -366,7 +427,7 @@ impl Federation {
             match (seat, &mut open.seal) {
                 (None, Some(seal)) => seal.close_step(crate::now()),
                 // What was rejected then is rejected again.
-                (Some(Some(seat)), Some(seal)) => drop(seal.receive(seat, &message.bytes)),
+                (Some(Some(seat)), Some(seal)) => drop(seal.replay(seat, &message.bytes)),
                 _ => (),
             }
         }

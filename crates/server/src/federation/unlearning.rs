@@ -1,8 +1,11 @@
-//! Unlearning: rolling training back to a version that a device which withdrew had no part in.
+//! Rolling training back: to a version that a device which withdrew had no part in, or to one that an operator names.
 //!
 //! A withdrawal is stored together with the time at which the device had enrolled. Before the next round, whatever is
 //! interrupted, the latest version from before that time becomes current under a new number, the rounds since are held
 //! again without the device, and the versions in between are deleted.
+//!
+//! An operator's rollback is one transaction, which the operator waits for: interrupted, nothing has happened. The
+//! versions in between are kept for as long as others, so that the operator may change their mind.
 
 use super::{Federation, Published, State, Unlearn};
 use crate::error::ServerError;
@@ -11,7 +14,36 @@ use crate::versions::VersionState;
 use sottovoce_protocol::ModelVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 use tracing::info;
+
+/// Why an operator's rollback is not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RollbackError {
+    /// There never was such a version.
+    #[error("version {0} has never existed")]
+    Unknown(u64),
+    /// It is no longer stored.
+    #[error("version {0} is no longer stored; {1} are")]
+    Gone(u64, String),
+    /// It is the current one.
+    #[error("version {0} is the current one")]
+    Current(u64),
+    /// Another operator's is under way, or a withdrawn device's.
+    #[error("another rollback is under way; retry when it is done")]
+    Busy,
+    /// The server stops.
+    #[error("the server stops; retry when it is back")]
+    Stopping,
+}
+
+/// An operator's rollback that is to be done.
+pub(super) struct RollbackRequest {
+    /// The version to restore.
+    version: u64,
+    /// Told when it is stored.
+    done: oneshot::Sender<()>,
+}
 
 /// A rollback to be done.
 struct RollbackPlan {
@@ -40,8 +72,11 @@ impl State {
 
     /// Whether a rollback is to be done; then the open round accepts no more updates.
     pub(super) fn rollback(&mut self) -> Rollback {
-        let Some(from) = self.unlearn else { return Rollback::None };
-        let planned = self.plan_rollback(from).is_some();
+        let planned = match (self.unlearn, &self.requested) {
+            (None, None) => return Rollback::None,
+            (_, Some(_)) => true,
+            (Some(from), None) => self.plan_rollback(from).is_some(),
+        };
         match &mut self.round {
             Some(round) if planned => {
                 round.uploads_stopped = true;
@@ -111,9 +146,11 @@ impl Federation {
             (from, state.plan_rollback(from))
         };
         match plan {
-            Some(plan) => self.roll_back(from, plan).await?,
+            Some(plan) => {
+                self.roll_back(Some(from), plan, "a device withdrew: training").await?;
+            }
             None => {
-                let change = Change::RollBack { federation: self.id, from, to: None };
+                let change = Change::RollBack { federation: self.id, from: Some(from), to: None };
                 self.commit(change).await?;
                 self.state().unlearnt(from);
                 info!(federation = %self.name, "a device withdrew that no stored version was trained with");
@@ -122,7 +159,58 @@ impl Federation {
         self.delete_obsolete_versions().await
     }
 
-    async fn roll_back(&self, from: Millis, RollbackPlan { current, target }: RollbackPlan) -> Result<(), ServerError> {
+    /// Rolls training back to a stored version, as an operator wishes; returns when that is stored.
+    ///
+    /// # Errors
+    /// If there is no such version, or a rollback is under way.
+    pub async fn roll_back_to(&self, version: u64) -> Result<(), RollbackError> {
+        let (done, stored) = oneshot::channel();
+        {
+            let mut state = self.state();
+            let current = state.current.version.0;
+            if version == current {
+                return Err(RollbackError::Current(version));
+            }
+            if !state.versions.contains_key(&version) {
+                let kept: Vec<String> = state.versions.keys().map(u64::to_string).collect();
+                return Err(match version < current {
+                    true => RollbackError::Gone(version, kept.join(", ")),
+                    false => RollbackError::Unknown(version),
+                });
+            }
+            if state.requested.is_some() || state.unlearn.is_some() {
+                return Err(RollbackError::Busy);
+            }
+            state.requested = Some(RollbackRequest { version, done });
+        }
+        self.wake.notify_one();
+        stored.await.map_err(|_| RollbackError::Stopping)
+    }
+
+    /// Does the rollback that an operator waits for. After a failure it is retried: the coordinator has gone back.
+    pub(super) async fn roll_back_as_requested(&self) -> Result<(), ServerError> {
+        let plan = {
+            let state = self.state();
+            let version = |number: &u64| state.versions.get(number).cloned();
+            let target = state.requested.as_ref().and_then(|request| version(&request.version));
+            target.zip(version(&state.current.version.0)).map(|(target, current)| RollbackPlan { current, target })
+        };
+        if let Some(plan) = plan {
+            self.roll_back(None, plan, "an operator rolled training back: it").await?;
+        }
+        if let Some(request) = self.state().requested.take() {
+            // Whoever asked may have gone.
+            let _told = request.done.send(());
+        }
+        self.delete_obsolete_versions().await
+    }
+
+    async fn roll_back(
+        &self,
+        from: Option<Millis>,
+        RollbackPlan { current, target }: RollbackPlan,
+        why: &str,
+    ) -> Result<(), ServerError> {
         let stored = self.services.versions.get(self.id, target.version).await?;
         let (state, published) = self.restore_version(stored, current.version + 1)?;
         let bytes = self.services.versions.put(&state, Some(current.version)).await?;
@@ -130,7 +218,7 @@ impl Federation {
         let restored = VersionRecord { version, digest, bytes, ..target.clone() };
         let undone = current.rounds.saturating_sub(target.rounds);
         let remark = format!(
-            "a device withdrew: training is rolled back to version {}, now version {version}, and {undone} rounds are held again",
+            "{why} is rolled back to version {}, now version {version}, and {undone} rounds are held again",
             target.version
         );
         let abandoned = self.state().round.as_ref().map(super::round::Round::close);
@@ -138,7 +226,7 @@ impl Federation {
         self.retain_uploads(false).await?;
         // A measurement is not held again.
         let again = undone + u64::from(abandoned.is_some() && !self.is_measuring());
-        let measurement = self.abandon_measurement("a device withdrew in the middle of it");
+        let measurement = self.abandon_measurement("training was rolled back in the middle of it");
         let status = self.status_after_rollback(again);
         let close = abandoned.iter().map(|record| Change::CloseRound(Box::new(record.clone()), None));
         let to = Some((restored.clone(), again));
@@ -164,17 +252,22 @@ impl Federation {
         Ok((state, Published::of(&coordinator)?))
     }
 
-    /// A federation that had held all its rounds resumes; one that an operator or a budget ended does not.
+    /// A federation that had held all its rounds, or failed, resumes; one that an operator or a budget ended does not.
     fn status_after_rollback(&self, again: u64) -> Option<Status> {
         let state = self.state();
         let had_all = state.next_round >= self.target_rounds + state.undone;
-        (state.status == Status::Finished && had_all && again > 0).then_some(Status::Running)
+        match state.status {
+            // Its model had diverged, and is gone now.
+            Status::Failed(_) => Some(Status::Running),
+            Status::Finished if had_all && again > 0 => Some(Status::Running),
+            _ => None,
+        }
     }
 
     /// Moves on from a rollback that is stored.
     fn rolled_back(
         &self,
-        from: Millis,
+        from: Option<Millis>,
         (record, published): (VersionRecord, Arc<Published>),
         again: u64,
         status: Option<Status>,
@@ -186,7 +279,7 @@ impl Federation {
         let mut state = self.state();
         state.next_round = round.map_or(state.next_round, |round| round + 1);
         state.remember_uploads();
-        state.unlearnt(from);
+        from.into_iter().for_each(|from| state.unlearnt(from));
         state.undone += again;
         state.rolled_back = Some(record.version);
         state.status = status.unwrap_or_else(|| state.status.clone());

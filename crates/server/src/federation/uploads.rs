@@ -100,6 +100,9 @@ impl Federation {
                 if let Some(open) = self.state().open_round(round).filter(|_| error != UploadError::Busy) {
                     open.record.refused += 1;
                 }
+                if let Sender::Device(device) = sender {
+                    self.count_refusal(device, round, &error).await;
+                }
                 Err(error)
             }
         }

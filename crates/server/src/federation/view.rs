@@ -92,6 +92,10 @@ pub struct FederationView {
     pub present: usize,
     /// Revoked devices.
     pub revoked: usize,
+    /// Devices that are not asked any more because of what they sent.
+    pub quarantined: Vec<QuarantineView>,
+    /// Versions of the shared model that are stored, to which training can be rolled back.
+    pub versions: Vec<u64>,
     /// The open round, or the next one.
     pub round: u64,
     /// The number of rounds to hold.
@@ -109,6 +113,15 @@ pub struct FederationView {
     /// Audiences, if the federation serves them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audiences: Option<super::AudiencesView>,
+}
+
+/// A device in quarantine.
+#[derive(Clone, Debug, Serialize)]
+pub struct QuarantineView {
+    /// Its number.
+    pub device: u32,
+    /// Why.
+    pub reason: String,
 }
 
 /// An open round.
@@ -134,6 +147,12 @@ pub struct RoundView {
     pub opened: Millis,
     /// When it closes at the latest.
     pub deadline: Option<Millis>,
+}
+
+impl From<(u32, &str)> for QuarantineView {
+    fn from((device, reason): (u32, &str)) -> Self {
+        Self { device, reason: reason.to_owned() }
+    }
 }
 
 /// How long after its last check-in a device counts as present.
@@ -188,6 +207,8 @@ impl Federation {
             devices: state.members.count(),
             present: state.members.seen_since(now.saturating_sub(PRESENT)),
             revoked: state.members.revoked,
+            quarantined: state.members.quarantined().map(QuarantineView::from).collect(),
+            versions: state.versions.keys().copied().collect(),
             round: state.next_round,
             rounds: self.rounds_to_hold(&state),
             undone: state.undone,

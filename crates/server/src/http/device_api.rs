@@ -5,7 +5,7 @@ use super::download;
 use super::problem::Problem;
 use super::request::DeviceRequest;
 use super::{Body, WIRE};
-use crate::federation::{Admission, CheckIn, Encoded, MAX_MESSAGE_BYTES, MAX_REPORT, MAX_REQUEST};
+use crate::federation::{Admission, CheckIn, Encoded, MAX_REPORT, MAX_REQUEST};
 use crate::now;
 use axum::Json;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -48,7 +48,7 @@ pub(super) async fn catalog(request: DeviceRequest) -> Answer {
 
 /// Enrols a device.
 pub(super) async fn enrol(request: DeviceRequest) -> Answer {
-    let (token, key) = (bearer(&request.headers)?, request.key()?);
+    let (token, key) = (bearer(&request.headers)?, request.enrolment_key()?);
     let enrolled = request.server.enrol(&request.federation, token, key).await?;
     let status = if enrolled.again { StatusCode::OK } else { StatusCode::CREATED };
     let (device, federation) = (enrolled.device, request.federation.id);
@@ -183,7 +183,7 @@ pub(super) async fn anonymous_update(request: DeviceRequest, body: Body) -> Answ
 /// A device sends a message of secure aggregation.
 pub(super) async fn send_seal_message(request: DeviceRequest, body: Body) -> Result<StatusCode, Problem> {
     let from = request.device_and_round()?;
-    let limit = MAX_MESSAGE_BYTES.max(request.federation.upload_limit);
+    let limit = request.federation.seal_message_limit(request.params.round);
     let (bytes, _reservation) = request.read(body, limit).await?;
     request.federation.receive_seal_message(from, bytes).await?;
     Ok(StatusCode::NO_CONTENT)

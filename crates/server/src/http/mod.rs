@@ -3,6 +3,7 @@
 mod advertiser_api;
 mod auth;
 mod body;
+pub mod callers;
 mod dashboard;
 mod device_api;
 mod download;
@@ -16,7 +17,7 @@ pub mod timeouts;
 pub mod tls;
 
 pub use openapi::DOCUMENT;
-pub use routes::routes;
+pub use routes::{Part, routes};
 
 use crate::federation::WIRE;
 use crate::metrics::method_label;
@@ -52,8 +53,8 @@ impl Api {
     }
 }
 
-fn router(api: Api) -> Router {
-    routes::router()
+fn router(api: Api, part: Part) -> Router {
+    routes::router(part)
         .fallback(|| async { Problem::of("not-found") })
         .method_not_allowed_fallback(|| async { Problem::of("not-allowed-here") })
         .with_state(api)

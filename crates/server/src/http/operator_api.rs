@@ -89,6 +89,20 @@ pub(super) async fn set_status(request: OperatorRequest) -> Answer {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    version: u64,
+}
+
+/// Rolls training back to an earlier version.
+pub(super) async fn roll_back(request: OperatorRequest, body: Body) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    let Target { version } = request.read(body, MAX_BYTES).await?;
+    federation.roll_back_to(version).await?;
+    Ok(Json(federation.view(now())).into_response())
+}
+
+#[derive(Deserialize)]
 pub(super) struct Page {
     before: Option<u64>,
     limit: Option<usize>,
@@ -259,6 +273,16 @@ pub(super) async fn revoke(request: OperatorRequest) -> Answer {
         return Err(Problem::new("not-found", format!("there is no device {device}")));
     }
     federation.revoke(device).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Lifts the quarantine of a device.
+pub(super) async fn release(request: OperatorRequest) -> Answer {
+    let (federation, device) = (request.federation(Role::Operator)?, request.params.device);
+    if !federation.is_quarantined(device) {
+        return Err(Problem::new("not-found", format!("there is no device {device} in quarantine")));
+    }
+    federation.set_quarantine(device, None).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::commit_queue::CommitError;
 use crate::error::ServerError;
-use crate::federation::{AudienceError, UploadError};
+use crate::federation::{AudienceError, RollbackError, UploadError};
 use crate::server::{CreateError, EnrolError};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -27,6 +27,7 @@ pub const CODES: &[(&str, u16, &str)] = &[
     ("slow", 408, "The request took too long to arrive"),
     ("round-closed", 409, "The round is closed; discard the update and check in"),
     ("duplicate", 409, "Another answer of this device to this round is stored; discard this one"),
+    ("key-used", 409, "The device that enrolled with this key has used its credential; enrol with a new, random key"),
     ("key-reused", 409, "Other bytes are stored under this key"),
     ("token-taken", 409, "This device was issued another token for this round; discard the update"),
     ("other-way", 409, "This round expects updates with, or without, a one-time token; see its terms"),
@@ -141,6 +142,7 @@ impl From<EnrolError> for Problem {
         match error {
             EnrolError::BadToken => Self::new("bad-credential", error.to_string()),
             EnrolError::UsedUp => Self::of("used-up"),
+            EnrolError::KeyUsed => Self::of("key-used"),
             EnrolError::Busy => Self::new("busy", error.to_string()).retry_after(1),
             EnrolError::NotStored => Self::new("not-stored", error.to_string()).retry_after(10),
         }
@@ -171,6 +173,17 @@ impl From<AudienceError> for Problem {
             AudienceError::Repeated(_) => "duplicate",
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<RollbackError> for Problem {
+    fn from(error: RollbackError) -> Self {
+        match error {
+            RollbackError::Unknown(_) => Self::new("version-unknown", error.to_string()),
+            RollbackError::Gone(..) => Self::new("version-gone", error.to_string()),
+            RollbackError::Current(_) => Self::new("not-now", error.to_string()),
+            RollbackError::Busy | RollbackError::Stopping => Self::new("busy", error.to_string()).retry_after(1),
+        }
     }
 }
 

@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Characters of an idempotency key.
 const MAX_KEY: usize = 64;
+/// Characters of the key of an enrolment: random ones, since a credential follows from it.
+const MIN_ENROLMENT_KEY: usize = 22;
 
 /// The parameters of all paths; those that a path does not have keep their defaults.
 #[derive(Default, Deserialize)]
@@ -83,6 +85,17 @@ impl DeviceRequest {
             return Ok(key);
         }
         let detail = "the header Idempotency-Key must have 1 to 64 letters, digits, hyphens and underscores";
+        Err(Problem::new("bad-request", detail))
+    }
+
+    /// The idempotency key of an enrolment. Whoever guessed it would be told the credential.
+    pub(super) fn enrolment_key(&self) -> Result<&str, Problem> {
+        let key = self.key()?;
+        if key.len() >= MIN_ENROLMENT_KEY {
+            return Ok(key);
+        }
+        let detail = "to enrol, the header Idempotency-Key must have 22 to 64 random letters, digits, hyphens and \
+                      underscores: 128 bits, because whoever guesses it is told the credential";
         Err(Problem::new("bad-request", detail))
     }
 

@@ -35,17 +35,28 @@ impl Routes {
     }
 }
 
-fn all() -> Routes {
+/// Which routes a listener has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All.
+    #[default]
+    All,
+    /// Those of devices and advertisers, where operators have a listener of their own.
+    Devices,
+    /// Those of operators.
+    Operators,
+}
+
+fn of(part: Part) -> Routes {
     let common = Routes::default()
-        .get("/", dashboard::page)
-        .get("/dashboard", dashboard::page)
-        .get("/dashboard/page.css", dashboard::style)
-        .get("/dashboard/page.js", dashboard::script)
         .get("/openapi.json", openapi::document)
         .get("/healthz", || async { "well\n" })
-        .get("/readyz", ready)
-        .get("/metrics", operator::metrics);
-    for_advertisers(for_operators(for_devices(common)))
+        .get("/readyz", ready);
+    match part {
+        Part::All => for_advertisers(for_operators(for_devices(common))),
+        Part::Devices => for_advertisers(for_devices(common)),
+        Part::Operators => for_operators(common),
+    }
 }
 
 fn for_devices(routes: Routes) -> Routes {
@@ -87,12 +98,19 @@ fn for_operators(routes: Routes) -> Routes {
     let federations = "/v1/operator/federations";
     let at = |rest: &str| format!("{federations}/{{federation}}{rest}");
     routes
+        .get("/", dashboard::page)
+        .get("/dashboard", dashboard::page)
+        .get("/dashboard/page.css", dashboard::style)
+        .get("/dashboard/page.js", dashboard::script)
+        .get("/metrics", operator::metrics)
         .get(federations, operator::list)
         .post(federations, operator::create)
         .get(&at(""), operator::show)
         .post(&at("/{action}"), operator::set_status)
+        .post(&at("/rollback"), operator::roll_back)
         .get(&at("/rounds"), operator::rounds)
         .delete(&at("/devices/{device}"), operator::revoke)
+        .delete(&at("/quarantine/{device}"), operator::release)
         .get(&at("/enrolment-tokens"), operator::enrolment_tokens)
         .post(&at("/enrolment-tokens"), operator::add_enrolment_token)
         .delete(&at("/enrolment-tokens/{token}"), operator::remove_enrolment_token)
@@ -108,13 +126,13 @@ fn for_operators(routes: Routes) -> Routes {
         .get("/v1/operator/events", operator::events)
 }
 
-pub(super) fn router() -> Router<Api> {
-    all().router
+pub(super) fn router(part: Part) -> Router<Api> {
+    of(part).router
 }
 
 /// Method and path of every route.
 pub fn routes() -> Vec<(&'static str, String)> {
-    all().listed
+    of(Part::All).listed
 }
 
 /// Endings of the busiest routes, which are matched first.

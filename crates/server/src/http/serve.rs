@@ -1,8 +1,9 @@
 //! Listening: HTTP/1.1 and 2, with or without TLS, until a shutdown.
 
 use super::body::BodyBudget;
+use super::callers::{Activity, AddressLimit, Callers};
 use super::timeouts::{TimedStream, Timeouts};
-use super::{Api, answer, router};
+use super::{Api, Part, answer, router};
 use crate::server::Server;
 use axum::Router;
 use hyper::body::Incoming;
@@ -38,6 +39,10 @@ pub struct ListenOptions {
     pub tls: Option<Arc<ServerConfig>>,
     /// The largest number of simultaneous connections.
     pub connections: usize,
+    /// The largest number of simultaneous connections of one address.
+    pub per_address: AddressLimit,
+    /// Which routes there are.
+    pub part: Part,
     /// How long callers may take.
     pub timeouts: Timeouts,
     /// Bytes of all bodies in memory at a time; beyond that, callers are told to retry.
@@ -46,7 +51,8 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { tls: None, connections: 10_000, timeouts: Timeouts::default(), body_bytes: 1 << 30 }
+        let (per_address, part, timeouts) = Default::default();
+        Self { tls: None, connections: 10_000, per_address, part, timeouts, body_bytes: 1 << 30 }
     }
 }
 
@@ -60,11 +66,24 @@ pub async fn serve(
     options: ListenOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let served = serve_until(&server, listener, options, stop).await;
+    server.stop();
+    served
+}
+
+/// The same for one of several listeners; the server itself goes on.
+pub(crate) async fn serve_until(
+    server: &Arc<Server>,
+    listener: TcpListener,
+    options: ListenOptions,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
     let (close, closing) = watch::channel(false);
     let body_budget = BodyBudget::new(options.body_bytes);
-    let api = Api { server: Arc::clone(&server), closing, timeouts: options.timeouts, body_budget };
-    let app = App { router: router(api.clone()), api };
+    let api = Api { server: Arc::clone(server), closing, timeouts: options.timeouts, body_budget };
+    let app = App { router: router(api.clone(), options.part), api };
     let connections = Arc::new(Semaphore::new(options.connections));
+    let callers = Callers::new(options.per_address);
     let acceptor = options.tls.map(TlsAcceptor::from);
     let (graceful, mut stop) = (GracefulShutdown::new(), std::pin::pin!(stop));
     loop {
@@ -72,7 +91,7 @@ pub async fn serve(
             permit = Arc::clone(&connections).acquire_owned() => permit.map_err(io::Error::other)?,
             () = &mut stop => break,
         };
-        let (stream, _) = tokio::select! {
+        let (stream, from) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -83,10 +102,12 @@ pub async fn serve(
             },
             () = &mut stop => break,
         };
+        // Closed without a word: whoever has so many connections knows what to ask on them.
+        let Some(caller) = callers.enter(from.ip()) else { continue };
         let (app, acceptor, watcher) = (app.clone(), acceptor.clone(), graceful.watcher());
         tokio::spawn(async move {
             app.accept(stream, acceptor, watcher).await;
-            drop(permit);
+            drop((permit, caller));
         });
     }
     drop(listener);
@@ -94,7 +115,6 @@ pub async fn serve(
     if tokio::time::timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in time");
     }
-    server.stop();
     Ok(())
 }
 
@@ -122,9 +142,16 @@ impl App {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let timeouts = self.api.timeouts;
+        let activity = Activity::new();
+        let moving = activity.clone();
         let service = tower::service_fn(move |request: axum::http::Request<Incoming>| {
-            let Self { router, api } = self.clone();
-            async move { Ok::<_, Infallible>(answer(&api, router, request).await) }
+            let (Self { router, api }, moving) = (self.clone(), moving.clone());
+            moving.note();
+            async move {
+                let answered = answer(&api, router, request).await;
+                moving.note();
+                Ok::<_, Infallible>(answered.map(|body| moving.watch(body)))
+            }
         });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -138,10 +165,14 @@ impl App {
             .max_header_list_size(MAX_HEAD as u32)
             .max_concurrent_streams(MAX_STREAMS)
             .keep_alive_interval(Duration::from_secs(30));
-        let stream = TokioIo::new(TimedStream::new(stream, &timeouts));
+        let stream = TokioIo::new(TimedStream::new(stream, &timeouts, activity.clone()));
         let connection = builder.serve_connection_with_upgrades(stream, TowerToHyperService::new(service));
-        if let Err(error) = watcher.watch(connection.into_owned()).await {
-            tracing::debug!(%error, "a connection failed");
+        tokio::select! {
+            ended = watcher.watch(connection.into_owned()) => if let Err(error) = ended {
+                tracing::debug!(%error, "a connection failed");
+            },
+            // HTTP/1.1 has a time-out of its own for the next head; HTTP/2 stays open as long as pings are answered.
+            () = activity.idle(timeouts.idle) => tracing::debug!("an idle connection was closed"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Timeouts of connections.
 
+use super::callers::Activity;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,14 +17,19 @@ pub struct Timeouts {
     pub body: Duration,
     /// For the caller to read the next part of a response.
     pub response: Duration,
+    /// Without a request, a response or a part of one; longer than the others.
+    pub idle: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        let [head, body, response] = [10, 30, 60].map(Duration::from_secs);
-        Self { head, body, response }
+        let [head, body, response, idle] = [10, 30, 60, 90].map(Duration::from_secs);
+        Self { head, body, response, idle }
     }
 }
+
+/// Bytes written at once that are more than what keeps a connection open: HTTP/2's answers to pings have 17.
+const MOVING: usize = 1024;
 
 /// The start of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -37,12 +43,13 @@ pub(super) struct TimedStream<S> {
     preface: usize,
     stalled: Option<Pin<Box<Sleep>>>,
     response: Duration,
+    activity: Activity,
 }
 
 impl<S> TimedStream<S> {
-    pub(super) fn new(stream: S, timeouts: &Timeouts) -> Self {
+    pub(super) fn new(stream: S, timeouts: &Timeouts, activity: Activity) -> Self {
         let start = Some(Box::pin(tokio::time::sleep(timeouts.head)));
-        Self { stream, start, preface: 0, stalled: None, response: timeouts.response }
+        Self { stream, start, preface: 0, stalled: None, response: timeouts.response, activity }
     }
 
     fn started_with(&mut self, bytes: &[u8]) {
@@ -50,6 +57,13 @@ impl<S> TimedStream<S> {
         self.preface += bytes.len();
         if self.preface >= PREFACE.len() || !expected.starts_with(bytes) {
             self.start = None;
+        }
+    }
+
+    /// A long response that the caller reads is no idleness.
+    fn note_written(&self, written: &Poll<io::Result<usize>>) {
+        if matches!(written, Poll::Ready(Ok(bytes)) if *bytes >= MOVING) {
+            self.activity.note();
         }
     }
 
@@ -84,6 +98,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.note_written(&written);
         self.in_time(cx, written)
     }
 
@@ -93,6 +108,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.note_written(&written);
         self.in_time(cx, written)
     }
 

@@ -50,6 +50,9 @@ pub enum EnrolError {
     /// It has no uses left.
     #[error("this token has no uses left")]
     UsedUp,
+    /// The device that enrolled with this key has its credential, and whoever asks again is perhaps another.
+    #[error("a device that enrolled with this key has used its credential; enrol with a new, random key")]
+    KeyUsed,
     /// Try again.
     #[error("busy; retry with the same key")]
     Busy,
@@ -211,7 +214,7 @@ impl Server {
         self.federations.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Enrols a device; with the same key and token again, the same one.
+    /// Enrols a device; with the same key and token again, the same one, until it has used its credential.
     ///
     /// # Errors
     /// If the token is not valid, or the device could not be stored.
@@ -244,6 +247,7 @@ impl Server {
         credential: Hash,
     ) -> Result<(u32, bool), EnrolError> {
         match federation.credential_holder(&credential) {
+            CredentialHolder::Device(device) if federation.has_called(device) => return Err(EnrolError::KeyUsed),
             CredentialHolder::Device(device) => return Ok((device, true)),
             CredentialHolder::Revoked => return Err(EnrolError::BadToken),
             CredentialHolder::Unknown => (),

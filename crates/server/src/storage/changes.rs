@@ -42,6 +42,7 @@ fn describe(run: &[Change]) -> String {
         Change::SetStatus { federation, .. } => format!("status of federation {federation}"),
         Change::Enrol { device, .. } => of_device("enrolment", device.federation, device.number),
         Change::Revoke { federation, device } => of_device("revocation", *federation, *device),
+        Change::Quarantine { federation, device, .. } => of_device("quarantine", *federation, *device),
         Change::Withdraw { federation, device, .. } => of_device("withdrawal", *federation, *device),
         Change::RollBack { federation, .. } => format!("rollback of federation {federation}"),
         Change::Seen { federation, .. } => format!("check-ins in federation {federation}"),
@@ -85,6 +86,7 @@ fn apply_one(sql: &mut dyn Sql, change: &Change) -> Result<()> {
         Change::SetStatus { federation, status } => set_status(sql, *federation, status),
         Change::Enrol { device, token } => enrol(sql, device, *token),
         Change::Revoke { federation, device } => revoke(sql, *federation, *device),
+        Change::Quarantine { federation, device, reason } => quarantine(sql, *federation, *device, reason.as_deref()),
         Change::Withdraw { federation, device, unlearn } => withdraw(sql, *federation, *device, *unlearn),
         Change::RollBack { federation, from, to } => roll_back(sql, *federation, *from, to.as_ref()),
         Change::Seen { federation, devices } => seen(sql, *federation, devices),
@@ -189,10 +191,15 @@ fn enrol(sql: &mut dyn Sql, device: &DeviceRecord, token: u64) -> Result<()> {
         &[number, federation],
     )?;
     one_row(taken, || "the number was used before".into())?;
-    let DeviceRecord { federation, number, credential, enrolled, seen, revoked } = device;
-    let insert = "INSERT INTO device (federation, number, credential, enrolled, seen, revoked)
-                  VALUES ($1, $2, $3, $4, $5, $6)";
-    sql.execute(insert, parameters![federation, number, credential, enrolled, seen, revoked]).map(drop)
+    let DeviceRecord { federation, number, credential, enrolled, seen, revoked, quarantine } = device;
+    let insert = "INSERT INTO device (federation, number, credential, enrolled, seen, revoked, quarantine)
+                  VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    sql.execute(insert, parameters![federation, number, credential, enrolled, seen, revoked, quarantine]).map(drop)
+}
+
+fn quarantine(sql: &mut dyn Sql, federation: u64, device: u32, reason: Option<&str>) -> Result<()> {
+    let update = "UPDATE device SET quarantine = $1 WHERE federation = $2 AND number = $3";
+    sql.execute(update, &[reason.into(), federation.into(), device.into()]).map(drop)
 }
 
 fn revoke(sql: &mut dyn Sql, federation: u64, device: u32) -> Result<()> {
@@ -238,9 +245,16 @@ fn withdraw(sql: &mut dyn Sql, federation: u64, device: u32, unlearn: bool) -> R
 }
 
 /// The rollback for a device that enrolled before `from` and withdrew in the meantime is still to be done.
-fn roll_back(sql: &mut dyn Sql, federation: u64, from: Millis, to: Option<&(VersionRecord, u64)>) -> Result<()> {
+fn roll_back(
+    sql: &mut dyn Sql,
+    federation: u64,
+    from: Option<Millis>,
+    to: Option<&(VersionRecord, u64)>,
+) -> Result<()> {
     let id = federation.into();
-    sql.execute("UPDATE federation SET unlearn = NULL WHERE id = $1 AND unlearn >= $2", &[id, from.into()])?;
+    if let Some(from) = from {
+        sql.execute("UPDATE federation SET unlearn = NULL WHERE id = $1 AND unlearn >= $2", &[id, from.into()])?;
+    }
     let Some((version, undone)) = to else { return Ok(()) };
     if version.federation != federation {
         return rejected("the version belongs to another federation");

@@ -101,8 +101,8 @@ pub(super) fn rounds(
 const FEDERATIONS: &str = "SELECT id, name, config, catalog, created, standing, next_device, next_round, version,
          undone, went_back, unlearn
      FROM federation ORDER BY id";
-const DEVICES: &str =
-    "SELECT federation, number, credential, enrolled, seen, revoked FROM device ORDER BY federation, number";
+const DEVICES: &str = "SELECT federation, number, credential, enrolled, seen, revoked, quarantine
+     FROM device ORDER BY federation, number";
 const TOKENS: &str = "SELECT id, federation, role, uses, hash, label, created, expires FROM token ORDER BY id";
 const OPEN_ROUNDS: &str = "SELECT federation, round, version, cohort, wanted, minimum, opened, deadline, closing
      FROM open_round ORDER BY federation";
@@ -243,7 +243,7 @@ records! {
     federation: FederationRecord {
         id, name, config, catalog, created, status, next_device, next_round, version, undone, rolled_back, unlearn
     },
-    device: DeviceRecord { federation, number, credential, enrolled, seen, revoked },
+    device: DeviceRecord { federation, number, credential, enrolled, seen, revoked, quarantine },
     version: VersionRecord { federation, version, digest, bytes, created, rounds },
     audience: AudienceRecord { federation, id, advertiser, name, definition, created, expires, closed },
     measurement: MeasurementRecord { federation, id, advertiser, audience, question, requested, round, result },

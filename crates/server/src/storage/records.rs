@@ -86,6 +86,8 @@ pub struct DeviceRecord {
     pub seen: Millis,
     /// Whether an operator has revoked its access.
     pub revoked: bool,
+    /// Why it is not asked into rounds any more, if it is quarantined.
+    pub quarantine: Option<String>,
 }
 
 /// What a token is for.
@@ -393,6 +395,15 @@ pub enum Change {
         /// The device.
         device: u32,
     },
+    /// Quarantines a device, or lifts its quarantine.
+    Quarantine {
+        /// The federation.
+        federation: u64,
+        /// The device.
+        device: u32,
+        /// Why; `None`: no longer.
+        reason: Option<String>,
+    },
     /// Deletes a device with its receipts and updates, except those sent with one-time tokens, which nobody can tell
     /// apart.
     Withdraw {
@@ -403,12 +414,12 @@ pub enum Change {
         /// Whether training is to be rolled back to before the device enrolled.
         unlearn: bool,
     },
-    /// Ends a rollback for devices that withdrew.
+    /// Ends a rollback for devices that withdrew, or an operator's.
     RollBack {
         /// The federation.
         federation: u64,
-        /// The earliest time at which one of them enrolled.
-        from: Millis,
+        /// The earliest time at which one of them enrolled; `None`: an operator's.
+        from: Option<Millis>,
         /// The version restored and the number of rounds undone; `None` if no version had to be undone.
         to: Option<(VersionRecord, u64)>,
     },

@@ -23,7 +23,7 @@ impl Dialect {
 }
 
 /// Each starts from the result of the one before, the first from nothing.
-const MIGRATIONS: [&str; 5] = [FIRST, SEALS, ANONYMOUS, ROLLBACK, AUDIENCES];
+const MIGRATIONS: [&str; 6] = [FIRST, SEALS, ANONYMOUS, ROLLBACK, AUDIENCES, QUARANTINE];
 
 // Receipts and bodies are stored in order of insertion, whatever the device, so that pages fill up and few others
 // change: a changed page is written whole. Only the index of receipts is ordered by device. A cohort, which can be
@@ -134,6 +134,11 @@ const AUDIENCES: &str = "
         segment {bytes} NOT NULL,
         PRIMARY KEY (federation, audience, rotation, nullifier)
     ){keyed};
+";
+
+/// Devices that are not asked any more, and why.
+const QUARANTINE: &str = "
+    ALTER TABLE device ADD COLUMN quarantine TEXT;
 ";
 
 /// Why a database was not migrated.

@@ -45,6 +45,7 @@ values! {
     &'a u32: |value| (*value).into(),
     &'a bool: |value| (*value).into(),
     &'a Option<u64>: |value| (*value).into(),
+    &'a Option<String>: |value| Value::Text(value.as_deref()),
     &'a String: |value| Value::Text(Some(value)),
     &'a Vec<u8>: |value| Value::Blob(value),
 }

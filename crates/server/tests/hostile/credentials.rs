@@ -1,8 +1,8 @@
 //! Wrong credentials, and callers without permission.
 
 use crate::client::Request;
-use crate::scene::Scene;
-use crate::table::Expected::{Bare, Fine, Told};
+use crate::scene::{Scene, long_key};
+use crate::table::Expected::{Bare, Told};
 use crate::table::{Case, case, json, wire};
 
 const CHECK_IN: &str = "/v1/federations/films/check-in";
@@ -60,13 +60,14 @@ fn devices(scene: &Scene) -> Vec<Case> {
 }
 
 fn enrolment(scene: &Scene) -> Vec<Case> {
-    let with = |token: &str, key: &str| wire("POST", ENROL, token, key, b"");
+    let exactly = |token: &str, key: &str| wire("POST", ENROL, token, key, b"");
+    let with = |token: &str, key: &str| exactly(token, &long_key(key));
     let long = "k".repeat(65);
     let headers = [("authorization", format!("Bearer {}", scene.enrolment))];
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let songs = wire("POST", "/v1/federations/songs/devices", &scene.enrolment, "k", b"");
-    let nowhere = wire("POST", "/v1/federations/nowhere/devices", &scene.enrolment, "k", b"");
-    let again = wire("POST", ENROL, &scene.enrolment, "a", b"");
+    let key = long_key("k");
+    let songs = wire("POST", "/v1/federations/songs/devices", &scene.enrolment, &key, b"");
+    let nowhere = wire("POST", "/v1/federations/nowhere/devices", &scene.enrolment, &key, b"");
     vec![
         case(
             "enrolling without a token",
@@ -80,10 +81,16 @@ fn enrolment(scene: &Scene) -> Vec<Case> {
         case("enrolling elsewhere with this token", songs, Told(401, "bad-credential")),
         case("enrolling nowhere", nowhere, Told(404, "no-federation")),
         case("enrolling without a key", Request::of("POST", ENROL, &headers, b""), Told(400, "bad-request")),
-        case("enrolling with an empty key", with(&scene.enrolment, ""), Told(400, "bad-request")),
-        case("enrolling with a key of 65 letters", with(&scene.enrolment, &long), Told(400, "bad-request")),
-        case("enrolling with a key that is none", with(&scene.enrolment, "../../x"), Told(400, "bad-request")),
-        case("enrolling again with the same key", again, Fine(200)),
+        case("enrolling with an empty key", exactly(&scene.enrolment, ""), Told(400, "bad-request")),
+        case("enrolling with a key of 65 letters", exactly(&scene.enrolment, &long), Told(400, "bad-request")),
+        case(
+            "enrolling with a key that is none",
+            exactly(&scene.enrolment, "../../x../../x../../x../../x"),
+            Told(400, "bad-request"),
+        ),
+        case("enrolling with a key that can be guessed", exactly(&scene.enrolment, "1"), Told(400, "bad-request")),
+        case("enrolling with a key of 21 letters", exactly(&scene.enrolment, &long[..21]), Told(400, "bad-request")),
+        case("another's credential by its key", with(&scene.enrolment, "a"), Told(409, "key-used")),
     ]
 }
 

@@ -22,6 +22,7 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_millis(800),
     body: Duration::from_millis(800),
     response: Duration::from_millis(800),
+    idle: Duration::from_millis(2500),
 };
 /// Bytes of all bodies that it holds at a time.
 pub(crate) const BODY_BYTES: u64 = 8 << 20;
@@ -34,6 +35,11 @@ pub(crate) fn item(number: usize) -> String {
 pub(crate) fn catalog(items: usize) -> String {
     let lines = (0..items).map(|number| format!("{}\tTitle {number}\tone|two\n", item(number)));
     std::iter::once("item\ttitle\tcategories\n".to_owned()).chain(lines).collect()
+}
+
+/// The key of an enrolment, which must be long.
+pub(crate) fn long_key(key: &str) -> String {
+    format!("{key:->30}")
 }
 
 /// A server that listens.
@@ -49,6 +55,10 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new() -> Self {
+        Self::with(ListenOptions { timeouts: TIMEOUTS, body_bytes: BODY_BYTES, ..ListenOptions::default() })
+    }
+
+    pub(crate) fn with(options: ListenOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let url = format!("sqlite:{}", folder.path().join("server.sqlite").display());
@@ -57,7 +67,6 @@ impl Host {
         let server = runtime.block_on(Server::open(Arc::clone(&storage), versions, None)).unwrap();
         let (listener, at) = runtime.block_on(serve::listen("127.0.0.1:0")).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let options = ListenOptions { timeouts: TIMEOUTS, body_bytes: BODY_BYTES, ..ListenOptions::default() };
         let served = serve::serve(Arc::clone(&server), listener, options, async {
             let _stopped = stopped.await;
         });
@@ -114,7 +123,8 @@ impl Host {
     /// Enrols a device and downloads the model.
     pub(crate) fn phone(&self, federation: &str, token: &str, key: &str) -> Phone {
         let authorization = format!("Bearer {token}");
-        let headers = [("authorization", authorization.as_str()), ("idempotency-key", key)];
+        let key = long_key(key);
+        let headers = [("authorization", authorization.as_str()), ("idempotency-key", key.as_str())];
         let path = format!("/v1/federations/{federation}/devices");
         let answer = send(self.at, &Request::of("POST", &path, &headers, b""));
         assert!(matches!(answer.status, 200 | 201), "{answer:?}");

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Whether the connection ends within a time.
-fn ends_within(mut stream: TcpStream, time: Duration) -> bool {
+pub(crate) fn ends_within(mut stream: TcpStream, time: Duration) -> bool {
     let (start, mut buffer) = (Instant::now(), vec![0; 4096]);
     stream.set_read_timeout(Some(time)).unwrap();
     while start.elapsed() < time {

@@ -125,9 +125,11 @@ fn changes_are_visible_at_once_and_after_reopening(database: &TestDatabase) {
         issue(0, 1, 2),
         upload_with_token(0, 1, 7),
         Change::Revoke { federation: 0, device: 2 },
+        Change::Quarantine { federation: 0, device: 1, reason: Some("rows 40 times the bound".into()) },
         Change::Withdraw { federation: 0, device: 0, unlearn: true },
-        Change::RollBack { federation: 0, from: 91, to: None },
-        Change::RollBack { federation: 0, from: 90, to: Some((version(0, 5), 2)) },
+        Change::RollBack { federation: 0, from: Some(91), to: None },
+        Change::RollBack { federation: 0, from: Some(90), to: Some((version(0, 5), 2)) },
+        Change::RollBack { federation: 0, from: None, to: Some((version(0, 6), 1)) },
         Change::Withdraw { federation: 0, device: 1, unlearn: true },
         Change::RemoveVersion { federation: 0, version: 4 },
         Change::RemoveToken { id: 0 },
@@ -204,8 +206,8 @@ fn contradictions_are_rejected_by_name(database: &TestDatabase) {
     let refused = [
         (Change::CreateFederation(Box::new(namesake), version(2, 3)), "town-0"),
         (Change::CreateFederation(Box::new(federation(2)), version(1, 3)), "first version"),
-        (Change::RollBack { federation: 0, from: 1, to: Some((version(0, 3), 1)) }, "current one"),
-        (Change::RollBack { federation: 0, from: 1, to: Some((version(1, 9), 1)) }, "another federation"),
+        (Change::RollBack { federation: 0, from: Some(1), to: Some((version(0, 3), 1)) }, "current one"),
+        (Change::RollBack { federation: 0, from: Some(1), to: Some((version(1, 9), 1)) }, "another federation"),
         (Change::SetStatus { federation: 7, status: Status::Paused }, "federation 7"),
         (enrol(0, 3, 9), "token 9"),
         (enrol(0, 3, 1), "token 1"),
@@ -257,7 +259,7 @@ fn rollback_covers_the_earliest_withdrawn_device(database: &TestDatabase) {
     storage.commit(&[withdraw(2, true), withdraw(1, true), withdraw(1, true)]).unwrap();
     assert_eq!(pending(&*storage), Some(88));
     // A rollback for a device that enrolled later leaves the earlier one to be unlearnt.
-    let unlearnt = |from| Change::RollBack { federation: 0, from, to: None };
+    let unlearnt = |from| Change::RollBack { federation: 0, from: Some(from), to: None };
     storage.commit(&[unlearnt(89)]).unwrap();
     assert_eq!(pending(&*storage), Some(88));
     drop(storage);

@@ -101,7 +101,7 @@ pub(crate) fn device(federation: u64, number: u32) -> DeviceRecord {
     let credential = hash(1_000 * federation + u64::from(number));
     // Higher numbers enrolled earlier here, so that the order of numbers differs from that of times.
     let enrolled = 90 - u64::from(number.min(80));
-    DeviceRecord { federation, number, credential, enrolled, seen: 12, revoked: false }
+    DeviceRecord { federation, number, credential, enrolled, seen: 12, revoked: false, quarantine: None }
 }
 
 pub(crate) fn enrol(federation: u64, number: u32, token: u64) -> Change {

@@ -47,6 +47,10 @@ fn change(reference: &Reference, step: &Move) -> Change {
         11 => Change::StopUploads { federation, round },
         12 => close(federation, round, (luck > 5).then_some(version + u64::from(luck > 6))),
         13 if luck < 10 => Change::Revoke { federation, device },
+        13 if luck < 15 => {
+            let reason = (luck > 11).then(|| format!("three times, {luck}"));
+            Change::Quarantine { federation, device, reason }
+        }
         13 => Change::RemoveToken { id: token },
         14 => Change::Withdraw { federation, device, unlearn: luck > 5 },
         15 if luck < 10 => Change::Seen { federation, devices: vec![(device, luck.into()), (1, 99)] },
@@ -60,7 +64,7 @@ fn change(reference: &Reference, step: &Move) -> Change {
         20 => {
             let made = crate::fixtures::version(federation, version + u64::from(luck > 2));
             let to = (luck < 12).then_some((made, luck.into()));
-            Change::RollBack { federation, from: 80 + u64::from(luck), to }
+            Change::RollBack { federation, from: (luck % 5 > 0).then_some(80 + u64::from(luck)), to }
         }
         21..=24 => crate::fixtures::about_audiences(kind - 21, federation, device, luck),
         _ => Change::SetStatus { federation, status: Status::Failed(format!("{luck}")) },

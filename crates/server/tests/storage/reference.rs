@@ -85,6 +85,13 @@ impl Reference {
                 self.delete_update(*federation, *device);
                 Ok(())
             }
+            Change::Quarantine { federation, device, reason } => {
+                let is = |known: &&mut _| is_device(known, *federation, *device);
+                if let Some(known) = self.stored.devices.iter_mut().find(is) {
+                    known.quarantine.clone_from(reason);
+                }
+                Ok(())
+            }
             Change::Withdraw { federation, device, unlearn } => {
                 let leaves = self.stored.devices.iter().find(|known| is_device(known, *federation, *device)).cloned();
                 if let Some(leaves) = leaves.filter(|_| *unlearn) {
@@ -260,8 +267,8 @@ impl Reference {
         }
     }
 
-    fn roll_back(&mut self, id: u64, from: u64, to: Option<&(VersionRecord, u64)>) -> Result<(), Rejected> {
-        if let Ok(federation) = self.federation(id) {
+    fn roll_back(&mut self, id: u64, from: Option<u64>, to: Option<&(VersionRecord, u64)>) -> Result<(), Rejected> {
+        if let (Some(from), Ok(federation)) = (from, self.federation(id)) {
             federation.unlearn = federation.unlearn.filter(|pending| *pending < from);
         }
         let Some((version, undone)) = to else { return Ok(()) };

@@ -3,8 +3,8 @@
 use sottovoce_core::Rng;
 use sottovoce_protocol::{DisclosureSeeds, Ledger, Policy, RoundTerms, RowOrigin, Trained, codec};
 use sottovoce_server::federation::catalog::CheckedCatalog;
-use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, Unlearn};
-use sottovoce_server::storage::{self, Storage, Stored, TokenPurpose};
+use sottovoce_server::federation::{CheckIn, Federation, FederationConfig, RollbackError, Unlearn};
+use sottovoce_server::storage::{self, RoundRecord, Storage, Stored, TokenPurpose};
 use sottovoce_server::versions::VersionStore;
 use sottovoce_server::{Server, now};
 use std::path::Path;
@@ -85,6 +85,11 @@ impl Host {
         self.server.federation(NAME).unwrap()
     }
 
+    /// Records of closed rounds, the latest first.
+    pub(crate) fn rounds(&self) -> Vec<RoundRecord> {
+        self.runtime.block_on(self.server.rounds(self.federation().id, None, 100)).unwrap()
+    }
+
     pub(crate) fn digest(&self) -> String {
         self.federation().public().digest
     }
@@ -99,6 +104,11 @@ impl Host {
 
     pub(crate) fn withdraw(&self, device: u32) {
         self.runtime.block_on(self.federation().withdraw(device)).unwrap();
+    }
+
+    /// Rolls training back, as an operator does.
+    pub(crate) fn roll_back(&self, version: u64) -> Result<(), RollbackError> {
+        self.runtime.block_on(self.federation().roll_back_to(version))
     }
 
     /// Holds a round with these devices, each with the number of its person; returns the digest of its version.

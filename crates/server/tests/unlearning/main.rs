@@ -1,6 +1,7 @@
 //! A device withdraws, and training is rolled back to before it enrolled.
 
 mod host;
+mod operator;
 mod retention;
 
 use host::{Host, config, database, objects, versions, wait_until};
@@ -34,7 +35,7 @@ fn with_a_third(host: &Host, rounds: u64) -> [u32; 3] {
     [first, second, third]
 }
 
-fn wait_for_round(host: &Host) {
+pub(crate) fn wait_for_round(host: &Host) {
     wait_until("a round is open", || host.federation().view(0).under_way.is_some());
 }
 

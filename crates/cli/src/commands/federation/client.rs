@@ -1,8 +1,10 @@
 //! Requests of operators and advertisers to a server.
 
 use crate::args::ServerArgs;
+use crate::output;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use sottovoce_device::{HttpError, check_address};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +29,20 @@ impl Client {
     pub(crate) fn new(args: &ServerArgs) -> Result<Self> {
         let path = args.token_file.as_deref().unwrap_or(Path::new(DEFAULT_TOKEN));
         let token = secret(path).context("an operator's token is required (--token-file)")?;
-        Self::with_token(&args.server, args.ca.as_deref(), token, "/v1/operator")
+        Self::with_token((&args.server, args.plain_http), args.ca.as_deref(), token, "/v1/operator")
     }
 
     /// With a token, for paths below `base`.
-    pub(crate) fn with_token(server: &str, ca: Option<&Path>, token: String, base: &str) -> Result<Self> {
+    pub(crate) fn with_token(
+        (server, plain_http): (&str, bool),
+        ca: Option<&Path>,
+        token: String,
+        base: &str,
+    ) -> Result<Self> {
+        let server = check_address(server, plain_http).map_err(|error| match error {
+            HttpError::Plain(_) => output::Usage(format!("{error}, or --plain-http if nobody can listen")),
+            _ => output::Usage(error.to_string()),
+        })?;
         let mut tls = TlsConfig::builder();
         if let Some(ca) = ca {
             tls = tls.root_certs(RootCerts::Specific(Arc::new(certificates(ca)?)));
@@ -42,8 +53,7 @@ impl Client {
             .max_redirects_will_error(false)
             .timeout_global(Some(Duration::from_secs(120)))
             .tls_config(tls.build());
-        let (server, base) = (server.trim_end_matches('/').to_owned(), base.to_owned());
-        Ok(Self { agent: config.build().new_agent(), server, base, token })
+        Ok(Self { agent: config.build().new_agent(), server, base: base.to_owned(), token })
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Value> {

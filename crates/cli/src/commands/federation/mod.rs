@@ -27,6 +27,13 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
         Federation::Pause(of) => print(&of.client()?.post(&of.path("/pause"), &json!({}))?, &page),
         Federation::Resume(of) => print(&of.client()?.post(&of.path("/resume"), &json!({}))?, &page),
         Federation::Finish(of) => print(&of.client()?.post(&of.path("/finish"), &json!({}))?, &page),
+        Federation::Rollback { of, to } => {
+            print(&of.client()?.post(&of.path("/rollback"), &json!({"version": to}))?, &page)
+        }
+        Federation::Release { of, device } => {
+            let released = of.client()?.delete(&of.path(&format!("/quarantine/{device}")))?;
+            print(&released, &|_| format!("device {device} is asked into rounds again\n"))
+        }
         Federation::Rounds { of, limit } => {
             print(&of.client()?.get(&of.path(&format!("/rounds?limit={limit}")))?, &rounds)
         }
@@ -42,8 +49,10 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
         }
         Federation::Audiences(of) => print(&of.client()?.get(&of.path("/audiences"))?, &audiences),
         Federation::Revoke { of, device } => {
-            let revoked = of.client()?.delete(&of.path(&format!("/devices/{device}")))?;
-            print(&revoked, &|_| format!("access of device {device} revoked\n"))
+            let client = of.client()?;
+            let revoked = client.delete(&of.path(&format!("/devices/{device}")))?;
+            let tokens = client.get(&of.path("/enrolment-tokens"))?;
+            print(&revoked, &|_| format!("access of device {device} revoked\n{}", unlimited(&tokens)))
         }
         Federation::Operator { server, role, label } => {
             let body = json!({"label": label, "role": role});
@@ -89,6 +98,7 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         "seal_step_seconds": args.seal_step_seconds,
         "simulated_noise": args.simulated_noise,
         "record_uploads": args.record_uploads,
+        "norm_bound": args.norm_bound,
         "samples": args.samples,
         "private_models": args.private_models,
         "unlearn": args.unlearn,
@@ -177,10 +187,17 @@ fn page(value: &Value) -> String {
         out.push_str("every upload is retained for an audit, which devices are told\n");
     }
     if value["undone"].as_u64().unwrap_or(0) > 0 {
-        let _ = writeln!(out, "{undone} rounds are held again without devices that withdrew");
+        let _ = writeln!(out, "{undone} rounds are held again after rollbacks");
     }
     if let Some(why) = value["failure"].as_str() {
         let _ = writeln!(out, "it failed: {why}");
+    }
+    let versions: Vec<String> = value["versions"].as_array().into_iter().flatten().map(Value::to_string).collect();
+    if versions.len() > 1 {
+        let _ = writeln!(out, "versions stored: {}", versions.join(", "));
+    }
+    for each in value["quarantined"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "device {} is quarantined: {}", each["device"], text(each, "reason"));
     }
     let open = &value["under_way"];
     if open.is_object() {
@@ -216,6 +233,17 @@ fn rounds(value: &Value) -> String {
         (" remark", "remark", -1),
     ];
     table(&all, &columns)
+}
+
+/// A note on tokens by which a revoked device could enrol again.
+fn unlimited(tokens: &Value) -> String {
+    let all = tokens["tokens"].as_array().map_or(&[][..], Vec::as_slice).iter();
+    let numbers: Vec<String> =
+        all.filter(|token| token["uses"].is_null()).map(|token| token["id"].to_string()).collect();
+    match numbers.is_empty() {
+        true => String::new(),
+        false => format!("it can enrol again with a token that has no limit of uses: {}\n", numbers.join(", ")),
+    }
 }
 
 fn audiences(value: &Value) -> String {

@@ -224,6 +224,7 @@
         one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + (one.privacy.epsilon_server === null ? 'unbounded' : one.privacy.epsilon_server.toFixed(2)) + ' against the server, at delta ' + one.privacy.delta + ', of ' + one.privacy.hides, one.privacy.placement + ' ' + one.privacy.shape + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
         figure('Sent to devices', bytes(sum('bytes_down')), 'models' + part),
         figure('Sent by devices', bytes(sum('bytes_up')), 'updates' + part)),
+      one.quarantined.length ? make('p', { class: 'about' }, 'Not asked any more: ' + one.quarantined.map((each) => 'device ' + each.device + ' (' + each.reason + ')').join('; ')) : '',
       audiences(one.audiences) || '');
     draw();
     if (focused) { const again = at('now').querySelector('[data-does=' + focused + ']'); if (again) again.focus(); }

@@ -41,6 +41,7 @@ const DIALECT: Dialect = Dialect {
         "ALTER TABLE anonymous_body ALTER COLUMN bytes SET STORAGE EXTERNAL;",
         "",
         "",
+        "",
     ],
 };
 

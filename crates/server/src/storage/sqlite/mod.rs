@@ -38,7 +38,7 @@ const DIALECT: Dialect = Dialect {
         ("{rows}", " STRICT"),
         ("{keyed}", " STRICT, WITHOUT ROWID"),
     ],
-    extra: [""; 5],
+    extra: [""; 6],
 };
 
 /// A database in a file.

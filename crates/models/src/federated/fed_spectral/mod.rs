@@ -1,0 +1,90 @@
+//! FedSpectral: low-rank EASE from nothing but sums.
+//!
+//! H. Steck: Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019, by subspace iteration with Nystroem's
+//! approximation (N. Halko, P. G. Martinsson, J. A. Tropp: Finding Structure with Randomness, SIAM Review 53(2), 2011).
+//! J. Nicolas et al., Secure Federated Graph-Filtering for Recommender Systems (arXiv:2501.16888, 2025), compute graph
+//! filters by multi-party computation.
+//!
+//! With x_u a person's history and w_u = n_u^-a their weight, the model depends on people through G = sum_u w_u x_u
+//! x_u' only. The server sends a table Q of vectors of items; a device answers, for each of its items, with the row
+//! ```text
+//! w_u (x_u' Q)
+//! ```
+//! so that the sum over people is Z = G Q. From Q and Z the server finds the largest eigenvalues L of G and their
+//! vectors U, and sends V = U sqrt(L / (L + l)), which is the next Q and the recommender at once: devices score by
+//! ```text
+//! score(u, j) = sum_{i of u, i != j} V_i . V_j / (1 - |V_j|^2)
+//! ```
+//! Two or three rounds are enough. **Everybody is asked once** in an epoch: where it has several rounds, their cohorts
+//! do not overlap. What earlier groups said of G is kept in U and L, whose part of Z is Q diag(L); only the rounds in
+//! which the first random Q turns into a useful one are forgotten. There is no private model: whoever comes later is
+//! served at once, from their history.
+//!
+//! What leaves the device are rows of one table, [`Server::TABLE`], one for each item that the owner has, all with the
+//! same values. **In the open the rows name the items**, as in no other way of sending sums; seal the rounds
+//! (`seal = secagg`), and the server learns the sum of a cohort and nothing else.
+
+mod client;
+mod config;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, Scratch};
+pub use config::FedSpectralConfig;
+pub use server::{Server, SpectralSpec, SpectralStep};
+
+use super::{AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning};
+use sottovoce_core::Facts;
+use std::sync::Arc;
+
+/// Updates are sent in units of so much, so that histories of 64 / UNIT^2 = 4,096 items always fit the default range of
+/// sealed values, 8.
+const UNIT: f32 = 0.125;
+
+/// FedSpectral.
+pub struct FedSpectral;
+
+impl FederatedModel for FedSpectral {
+    const INFO: ModelInfo = ModelInfo::new("fed-spectral", "FedSpectral")
+        .summary("Low-rank EASE from sums: two or three rounds find the largest eigenvalues of the items' Gram matrix")
+        .paper("Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019; Halko, Martinsson, Tropp: Finding Structure with Randomness. SIAM Review 53(2), 2011");
+    const EPOCHS: Epochs = Epochs { default: 3, help: "Epochs; in one, every device is asked once" };
+    const ONCE_AN_EPOCH: bool = true;
+
+    type Config = FedSpectralConfig;
+    type Client = Client;
+    type Server = Server;
+
+    fn client(config: &FedSpectralConfig, _: &Arc<Facts>) -> Client {
+        Client { config: config.clone() }
+    }
+
+    fn server(config: &FedSpectralConfig, _: &Arc<Facts>) -> Server {
+        Server { factors: config.factors, oversampling: config.oversampling }
+    }
+
+    fn aggregation(config: &FedSpectralConfig, _: usize) -> AggregationSpec {
+        AggregationSpec::Spectral(SpectralSpec {
+            factors: config.factors,
+            readout: config.readout,
+            regularisation: config.regularisation,
+            basis_rounds: config.basis_rounds as u64,
+        })
+    }
+
+    fn exposure() -> Vec<Exposure> {
+        vec![Exposure { table: 0, rows: RowMeaning::Items, bias: false }]
+    }
+
+    /// All items down; up the owner's items.
+    fn vectors_per_epoch(_: &FedSpectralConfig, traffic: &EpochTraffic) -> f64 {
+        let EpochTraffic { schedule, cohort, items, pi, .. } = *traffic;
+        (schedule.rounds * cohort) as f64 * (items as f64 + pi * schedule.triples as f64)
+    }
+
+    /// The loss is the share of an interaction that the vectors do not explain.
+    fn baseline_loss(_: &FedSpectralConfig, _: usize) -> f64 {
+        1.0
+    }
+}
