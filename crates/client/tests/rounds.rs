@@ -195,6 +195,7 @@ fn dp_sgd() -> PrivacyConfig {
         shares: 1,
         count_noise: None,
         per_example: Some(PerExample { clip: 0.5, rate: 1.0 }),
+        part: None,
     };
     PrivacyConfig { quantization: Some(quantization(None)), noise: Some(noise), seal: None }
 }

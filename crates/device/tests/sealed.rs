@@ -19,6 +19,9 @@ use std::time::Duration;
 
 const DEVICES: u32 = 5;
 
+/// What is changed for one device.
+type Change = fn(&mut World);
+
 /// A server that seals, with what it makes of the protocol's last steps.
 struct SealingServer {
     server: Arc<Server>,
@@ -26,7 +29,7 @@ struct SealingServer {
     /// What a liar tells each device of the survivors, and what devices said to it then.
     lie: Option<fn(Survivors) -> Survivors>,
     /// What one device is told instead of the truth: the terms, or the model.
-    other: Option<(ClientIndex, fn(&mut World))>,
+    other: Option<(ClientIndex, Change)>,
     /// All that devices posted for the seal.
     said: Mutex<Vec<Vec<u8>>>,
     received: Mutex<BTreeMap<ClientIndex, Vec<Vec<u8>>>>,

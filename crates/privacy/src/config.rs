@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use sottovoce_protocol::{Layout, RoundTerms, codec};
 use thiserror::Error;
 
-pub use noise::{Noise, NoiseDistribution, PerExample, Placement};
+pub use noise::{BudgetPart, Noise, NoiseDistribution, PerExample, Placement};
 
 /// The layer that quantises values.
 pub const QUANTIZATION: &str = "integers";

@@ -55,8 +55,8 @@ mod spending;
 pub mod tokens;
 
 pub use config::{
-    ANONYMOUS, ENCRYPTION, IDENTITIES, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig,
-    PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
+    ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, NOISE, Noise, NoiseDistribution, PerExample, Placement,
+    PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};
 pub use floors::{FloorError, LEAST_NOISE_MULTIPLIER};

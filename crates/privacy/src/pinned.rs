@@ -7,8 +7,9 @@ use crate::{
 use sha2::{Digest, Sha256};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, RoundTerms, TermsDraft, codec};
 
-/// The layers of a round without what differs from round to round: the clip where it follows the updates, and the key
-/// of one round's tokens. What stays of the latter is the federation's key that it is derived from.
+/// The layers of a round without what differs from round to round: the clip where it follows the updates, the part of a
+/// budget that rounds share unequally, and the key of one round's tokens. What stays of the latter is the federation's
+/// key that it is derived from.
 ///
 /// # Errors
 /// If the key of the round's tokens is not derived from the federation's.
@@ -17,7 +18,9 @@ pub fn lasting(terms: &RoundTerms) -> Result<PrivacyTerms, PrivacyError> {
     let mut layers = terms.privacy.layers.clone();
     for PrivacyLayer { name, settings } in &mut layers {
         match name.as_str() {
-            QUANTIZATION => drop(settings.remove("clip")),
+            // A round of a budget that rounds share unequally sends one table.
+            QUANTIZATION => settings.retain(|key, _| key != "clip" && key != "table"),
+            NOISE => drop(settings.remove("part")),
             ANONYMOUS => settings.retain(|key, _| key == "root"),
             _ => (),
         }
@@ -136,7 +139,7 @@ mod tests {
     use super::*;
     use crate::quantize::RowLayout;
     use crate::tokens::{Issuer, Scope, anonymous_layer};
-    use crate::{Noise, Quantization};
+    use crate::{BudgetPart, Noise, Quantization};
     use sottovoce_protocol::{FederationId, RoundId};
 
     fn terms(config: &PrivacyConfig) -> PrivacyTerms {
@@ -160,7 +163,8 @@ mod tests {
         assert!(of(&|_| ()).is_empty());
         let central = |config: &mut PrivacyConfig| config.noise = Some(Noise::new(Placement::Central, 0.5));
         let seal = |dropout, colluding, identities| Some(Seal::SecureAggregation { dropout, colluding, identities });
-        let cases: [(&str, &dyn Fn(&mut PrivacyConfig)); 8] = [
+        type Change<'a> = &'a dyn Fn(&mut PrivacyConfig);
+        let cases: [(&str, Change<'_>); 8] = [
             ("the seal is gone", &|config| {
                 central(config);
                 config.seal = None;
@@ -181,6 +185,22 @@ mod tests {
         assert!(of(&|config| config.seal = seal(0.2, 0.2, true)).is_empty());
         assert!(of(&|config| config.quantization.as_mut().unwrap().clip = Some(3.0)).is_empty());
         assert!(weaker(&PrivacyTerms::default(), &terms(&sealed())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn rounds_that_share_a_budget_are_those_of_one_federation() {
+        let of = |whole, fraction, table| {
+            let mut config = sealed();
+            config.noise = config.noise.map(|noise| noise.spending(BudgetPart { whole, fraction }));
+            config.quantization.as_mut().unwrap().rows = RowLayout::Table(table);
+            assert_eq!(PrivacyConfig::read(&config.terms()).unwrap(), config);
+            RoundTerms::freeze(TermsDraft { privacy: config.terms(), ..TermsDraft::default() }).unwrap()
+        };
+        let (first, second) = (of(0.7, 0.2, 0), of(0.7, 0.8, 1));
+        assert_eq!(lasting(&first), lasting(&second));
+        assert_eq!(commitment(&first), commitment(&second));
+        let found = weaker(&lasting(&first).unwrap(), &lasting(&of(0.6, 0.2, 0)).unwrap()).unwrap();
+        assert!(found.join("; ").contains("a noise multiplier of 0.6 instead of 0.7"), "{found:?}");
     }
 
     #[test]

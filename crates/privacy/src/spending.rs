@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(local, Some(Round::Poisson { rate: 1.0, multiplier: 2.0 }));
         // t = 42: of 43 devices 4 may collude, so 39 of 70 shares are sure.
         let of = |least| match with(Placement::Distributed, 70, seal()).against_server(100, least) {
-            Some(Round::Poisson { rate, multiplier }) if rate == 1.0 => multiplier,
+            Some(Round::Poisson { rate: 1.0, multiplier }) => multiplier,
             other => panic!("{other:?}"),
         };
         assert!((of(0) - 2.0 * (39.0f64 / 70.0).sqrt()).abs() < 1e-12, "{}", of(0));

@@ -235,21 +235,23 @@ fn devices_with_different_configurations_reject_each_other() {
 }
 
 /// A server that tells all devices but one other terms or another model, to read that one's update off the sum. Without
-/// identities nothing in the keys gives it away; the shares do, before any input is sent.
+/// identities nothing in the keys gives it away; the shares do: the one sends no input, and as nobody can read its shares,
+/// the masks that the others have in common with it stay on their sum.
 #[test]
-fn devices_told_different_terms_send_no_input() {
+fn a_device_told_different_terms_sends_no_input_and_no_sum_is_opened() {
     let (victim, others) = (2, config(20).bound_to([1; 32]));
     let mut round = Round::new(&others);
     round.devices[victim as usize] =
         Device::new(config(20).bound_to([2; 32]), victim, seed("device", victim), None).unwrap();
     round.step(&BTreeSet::new()).unwrap();
     round.step(&BTreeSet::new()).unwrap();
-    for client in 0..20 {
-        let down = EncryptedShares::decode(&round.server.message_for(client).unwrap()).unwrap();
-        let refused = round.devices[client as usize].mask(&down, &input(client)).unwrap_err();
-        let from = if client == victim { 0 } else { victim };
-        assert_eq!(refused, DeviceError::Decryption(from));
-    }
+    let down = EncryptedShares::decode(&round.server.message_for(victim).unwrap()).unwrap();
+    let refused = round.devices[victim as usize].mask(&down, &input(victim)).unwrap_err();
+    assert!(matches!(refused, DeviceError::TooFew("sent shares that decrypt", 0, _)), "{refused:?}");
+    let gone = BTreeSet::from([victim]);
+    round.step(&gone).unwrap();
+    let aborted = round.step(&gone).unwrap_err();
+    assert!(matches!(aborted, AbortReason::TooFew(Step::Unmask, client, 0, _) if client == victim), "{aborted:?}");
 }
 
 #[test]

@@ -319,7 +319,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
 
 /// Notes what was asked for and is more than the data have.
 pub(super) fn note_limits(settings: &Settings, data: &Prepared, common: &Common) {
-    let lengths = data.parts.train.iter().map(|history| history.len());
+    let lengths = data.parts.train.iter().map(<[u32]>::len);
     let note = training::cohort_note(settings.get("cohort"), lengths).filter(|_| !common.quiet);
     note.iter().for_each(|note| output::note(note));
 }

@@ -361,7 +361,7 @@ fn work(devices: &mut [(usize, Device, Wire<'_>)], start: Instant) {
             match device.step(&*wire, now) {
                 Ok(NextStep::Wait(_, WaitReason::NoRound { state })) if state == "finished" => over[place] = true,
                 Ok(NextStep::Wait(wait, _)) => {
-                    due[place] = start.elapsed() + wait.clamp(Duration::from_millis(50), Duration::from_secs(1))
+                    due[place] = start.elapsed() + wait.clamp(Duration::from_millis(50), Duration::from_secs(1));
                 }
                 Ok(NextStep::Stop(_)) | Err(_) => over[place] = wire.lie != Lie::None,
             }

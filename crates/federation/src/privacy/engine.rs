@@ -1,4 +1,4 @@
-//! The server's part of with_privacy updates.
+//! The server's half of the privacy layers.
 
 use super::QuantizedSumConfig;
 use super::accountant::PrivacyAccountant;
@@ -11,17 +11,19 @@ use sottovoce_models::federated::BudgetShare;
 use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::tokens::{BlindedElement, Token};
-use sottovoce_privacy::{NoiseDistribution, Placement, PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng};
+use sottovoce_privacy::{
+    BudgetPart, NoiseDistribution, Placement, PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng,
+};
 use sottovoce_protocol::{Layout, RoundId};
 use std::io::{self, Read, Write};
 
 /// Bytes that a device sends for and with its token, which is text there: two digits a byte.
 const TOKEN_BYTES: u64 = (BlindedElement::BYTES + 2 * Token::BYTES) as u64;
 
-/// How cohorts are drawn, which the accountant follow.
+/// How cohorts are drawn, which the accountant follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sampling {
-    /// Each device by its own chance, so that cohorts differ in size: what most accountant of differential privacy
+    /// Each device by its own chance, so that cohorts differ in size: what most accountants of differential privacy
     /// assume.
     #[default]
     Poisson,
@@ -31,7 +33,7 @@ pub enum Sampling {
     Uneven,
 }
 
-/// Adds the server's noise, opens sums and keeps accountant.
+/// Adds the server's noise, opens sums and keeps account of what they spend.
 pub struct PrivacyEngine {
     config: PrivacyConfig,
     /// Updates expected a round.
@@ -53,7 +55,7 @@ pub struct PrivacyEngine {
 const CLIPS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
 impl PrivacyEngine {
-    /// With accountant where there is noise; `expected` updates come to a round. The generator's seed must be nobody
+    /// With an accountant where there is noise; `expected` updates come to a round. The generator's seed must be nobody
     /// else's.
     pub fn new(
         config: PrivacyConfig,
@@ -98,9 +100,10 @@ impl PrivacyEngine {
         let held = self.accountant.as_ref().map_or(0, PrivacyAccountant::rounds);
         let share = usize::try_from(held).ok().and_then(|held| shares.get(held)).or(shares.last());
         let Some(share) = share else { return false };
-        let multiplier = whole / share.share.sqrt();
-        let moved = noise.multiplier != multiplier;
-        noise.multiplier = multiplier;
+        let spending = noise.spending(BudgetPart { whole, fraction: share.share });
+        let moved = *noise != spending;
+        *noise = spending;
+        let multiplier = noise.multiplier;
         if let Some(integers) = &mut self.config.quantization {
             integers.rows = RowLayout::Table(share.table);
         }

@@ -1,8 +1,8 @@
 //! Eigenvalues and eigenvectors of a symmetric matrix of up to a few hundred rows.
 //!
 //! G. H. Golub, C. F. Van Loan: Matrix Computations, 4th edition, sections 8.3.1 (tridiagonal form by Householder
-//! reflections) and 8.3.3 (implicit symmetric QR steps with Wilkinson's shift, here from the bottom up). Nothing depends
-//! on the processor or on the number of threads: only `+ - * /` and the square root are used, in one order.
+//! reflections) and 8.3.3 (implicit symmetric QR steps with Wilkinson's shift, here from the bottom up). Nothing
+//! depends on the processor or on the number of threads: only `+ - * /` and the square root are used, in one order.
 
 use super::matrix::{Matrix, add_scaled, dot};
 

@@ -3,9 +3,9 @@
 //! With x_u the history of a person as a vector of zeros and ones and w_u their weight, that sum is
 //! G = sum_u w_u x_u x_u'. What is here serves the centralised models, the server and the devices of federated ones:
 //!
-//! - **Nystroem's approximation** from Z = G Q, whatever basis Q has: with Q'Z = W S W' and C = Z W S^(-1/2), G is about
-//!   C C' = U L U'. Z as the next Q is a step of subspace iteration (N. Halko, P. G. Martinsson, J. A. Tropp: Finding
-//!   Structure with Randomness, SIAM Review 53(2), 2011).
+//! - **Nystroem's approximation** from Z = G Q, whatever basis Q has: with Q'Z = W S W' and C = Z W S^(-1/2), G is
+//!   about C C' = U L U'. Z as the next Q is a step of subspace iteration (N. Halko, P. G. Martinsson, J. A. Tropp:
+//!   Finding Structure with Randomness, SIAM Review 53(2), 2011).
 //! - **Low-rank EASE** (H. Steck: Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019) from U and L: with
 //!   V = U sqrt(L / (L + l)) the inverse (G + l I)^-1 is (I - V V') / l, so that EASE's weights are
 //!   B_ij = V_i . V_j / (1 - |V_j|^2). Neither G nor B is ever formed: a device holds V.

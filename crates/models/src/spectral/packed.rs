@@ -1,7 +1,7 @@
 //! Half of a symmetric matrix in a table without gaps but one.
 //!
-//! Row i has the values at (i, i), (i, i + 1), ..., (i, i + n / 2), columns modulo n: each pair once, but for n / 2 unused
-//! cells where n is even. So a sum over people of x x' takes half the bytes, in rows of one length.
+//! Row i has the values at (i, i), (i, i + 1), ..., (i, i + n / 2), columns modulo n: each pair once, but for n / 2
+//! unused cells where n is even. So a sum over people of x x' takes half the bytes, in rows of one length.
 
 use super::Matrix;
 use rayon::prelude::*;

@@ -104,6 +104,24 @@ pub struct Noise {
     pub count_noise: Option<f64>,
     /// DP-SGD ([`Placement::Sgd`]): how single interactions are bounded.
     pub per_example: Option<PerExample>,
+    /// Where rounds share a budget unequally: this round's part of it, from which the multiplier follows.
+    pub part: Option<BudgetPart>,
+}
+
+/// A round's part of a budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetPart {
+    /// The multiplier of a round that spends all of the budget.
+    pub whole: f64,
+    /// The fraction of 1 / multiplier^2 that this round spends.
+    pub fraction: f64,
+}
+
+impl BudgetPart {
+    /// The multiplier of the round.
+    pub fn multiplier(&self) -> f64 {
+        self.whole / self.fraction.sqrt()
+    }
 }
 
 /// Per-example clipping and sampling (DP-SGD).
@@ -125,7 +143,14 @@ impl Noise {
             shares: 1,
             count_noise: None,
             per_example: None,
+            part: None,
         }
+    }
+
+    /// The same in a round that spends this part of a budget.
+    #[must_use]
+    pub fn spending(self, part: BudgetPart) -> Self {
+        Self { multiplier: part.multiplier(), part: Some(part), ..self }
     }
 
     /// A bound on the noise of so many devices together, in sensitivities; exceeded in fewer than one of 10^30 sums.

@@ -1,8 +1,8 @@
 //! PrivacyConfig as round terms say it.
 
 use super::{
-    ANONYMOUS, ENCRYPTION, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyError,
-    QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
+    ANONYMOUS, BudgetPart, ENCRYPTION, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig,
+    PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 use crate::quantize::RowLayout;
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
@@ -23,15 +23,17 @@ impl PrivacyConfig {
             }
             layers.push(PrivacyLayer { name: QUANTIZATION.to_owned(), settings });
         }
-        if let Some(Noise { placement, distribution, multiplier, shares, count_noise, per_example }) = &self.noise {
+        if let Some(Noise { placement, distribution, multiplier, shares, count_noise, per_example, part }) = &self.noise
+        {
             let mut settings = Settings::from([
                 setting("placement", placement.name()),
                 setting("shape", distribution.name()),
-                setting("multiplier", multiplier),
+                setting("multiplier", part.map_or(*multiplier, |part| part.whole)),
             ]);
             if *placement == Placement::Distributed {
                 settings.extend([setting("shares", shares)]);
             }
+            settings.extend(part.map(|part| setting("part", part.fraction)));
             settings.extend(count_noise.as_ref().map(|deviation| setting("votes", deviation)));
             settings
                 .extend(per_example.iter().flat_map(|of| [setting("clip", of.clip), setting("interactions", of.rate)]));
@@ -144,14 +146,18 @@ fn read_noise(settings: &Settings) -> Result<Noise, PrivacyError> {
         }),
         _ => None,
     };
-    Ok(Noise {
+    let whole = from.needed("multiplier", positive, POSITIVE)?;
+    let noise = Noise {
         placement,
         distribution,
-        multiplier: from.needed("multiplier", positive, POSITIVE)?,
+        multiplier: whole,
         shares,
         count_noise: from.optional("votes", positive, POSITIVE)?,
         per_example,
-    })
+        part: None,
+    };
+    let fraction = from.optional("part", |part| positive(part) && *part <= 1.0, "a fraction up to 1")?;
+    Ok(fraction.map_or(noise, |fraction| noise.spending(BudgetPart { whole, fraction })))
 }
 
 fn read_seal(name: &str, settings: &Settings) -> Result<Seal, PrivacyError> {

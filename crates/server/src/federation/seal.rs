@@ -35,6 +35,7 @@ pub(crate) struct Seal {
 }
 
 /// How single updates are hidden from the server.
+#[cfg_attr(not(feature = "he"), expect(clippy::large_enum_variant, reason = "the other kind is absent then"))]
 enum Kind {
     /// Secure aggregation.
     Masked(secagg::Server),

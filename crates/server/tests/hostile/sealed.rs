@@ -72,7 +72,10 @@ impl Sealed {
                 let protection = PrivacyConfig::read(&terms.privacy).unwrap();
                 let layout = self.host.layout(phone);
                 let protected = PrivacyMechanism::new(&protection, &layout, terms.cohort_size).unwrap().unwrap();
-                let config = protection.secagg_config(&terms, protected.quantizer().length()).unwrap();
+                let model =
+                    answer.header("sottovoce-model-digest").and_then(sottovoce_device::Digest::from_hex).unwrap();
+                let length = protected.quantizer().length();
+                let config = protection.secagg_config(&terms, model.bytes(), length).unwrap();
                 let seat = answer.header("sottovoce-seat").unwrap().parse().unwrap();
                 return Device::new(config, seat, [place as u8 + 1; 32], None).unwrap();
             }

@@ -21,7 +21,8 @@ fn sent(shared: &Parameters, history: &[u32]) -> Update {
 }
 
 fn norm(update: &Update) -> f64 {
-    let squares = update.tables().iter().flat_map(|rows| rows.values()).map(|&value| f64::from(value).powi(2));
+    let squares =
+        update.tables().iter().flat_map(sottovoce_protocol::Rows::values).map(|&value| f64::from(value).powi(2));
     squares.sum::<f64>().sqrt()
 }
 
@@ -41,7 +42,7 @@ fn round(step: &mut TopItemsStep, shared: &mut Parameters, people: &[Vec<u32>], 
         table.values_mut().iter_mut().for_each(|value| *value += (noise * rng.normal()) as f32);
     }
     step.take(&spec, shared, noise, |table, into: &mut Table| {
-        into.values_mut().copy_from_slice(sums.tables()[table].values())
+        into.values_mut().copy_from_slice(sums.tables()[table].values());
     });
 }
 

@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(score_four(&p, rows).to_array(), rows.map(|row| score(&p, row)), "{length}");
 
             let (mut apart, mut wrong) = (vec![0.0; 5 * length], [0.0; 5]);
-            let table = [&rows[0][..], rows[1], rows[2], rows[3]].concat();
+            let table = [rows[0], rows[1], rows[2], rows[3]].concat();
             let triples = [[0, 1], [2, 1], [3, 0], [0, 2], [1, 3]];
             if length > 0 {
                 compare(&p, &table, &triples, &mut apart, &mut wrong);

@@ -2,8 +2,8 @@
 
 use super::RefrsConfig;
 use super::session::{Networks, Workspace};
-use crate::federated::clustering::{Assignment, Clusters, PreparedClusters};
 use crate::federated::WorkingMemory;
+use crate::federated::clustering::{Assignment, Clusters, PreparedClusters};
 use crate::{ClientModel, DpSgd, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng};
 use sottovoce_neural::NeuralError;
