@@ -235,8 +235,8 @@ fn devices_with_different_configurations_reject_each_other() {
 }
 
 /// A server that tells all devices but one other terms or another model, to read that one's update off the sum. Without
-/// identities nothing in the keys gives it away; the shares do: the one sends no input, and as nobody can read its shares,
-/// the masks that the others have in common with it stay on their sum.
+/// identities nothing in the keys gives it away; the shares do: the one sends no input, and as nobody can read its
+/// shares, the masks that the others have in common with it stay on their sum.
 #[test]
 fn a_device_told_different_terms_sends_no_input_and_no_sum_is_opened() {
     let (victim, others) = (2, config(20).bound_to([1; 32]));
