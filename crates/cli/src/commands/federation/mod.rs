@@ -166,6 +166,10 @@ fn page(value: &Value) -> String {
         "{name}: {state}, {round} of {rounds} rounds done, {devices} devices ({present} active in the last five minutes, \
          {revoked} revoked)\nmodel {model} with {items} items, version {version}\n"
     );
+    out.push_str(&match &value["seal"] {
+        Value::String(seal) => format!("updates are sealed ({seal}): the server sees sums\n"),
+        _ => "open: the server sees each update by itself, and devices join only with --accept open\n".to_owned(),
+    });
     let spent = &value["privacy"];
     if spent.is_object() {
         let [delta, hides, placement, shape, rounds] =
