@@ -133,7 +133,7 @@ fn shares() -> Vec<Value> {
         let (secret, seed) = (bytes("secret", count as u64), bytes("coefficients", count as u64));
         let shares = shamir::split(&secret, threshold, count, &mut SecureRng::new(seed)).unwrap();
         // Points count from 1.
-        let points: Vec<(u8, Share)> = (1..).zip(shares.iter().copied()).collect();
+        let points: Vec<(u8, Share)> = (1..=255).zip(shares.iter().copied()).collect();
         assert_eq!(shamir::combine(&points[count - threshold..]), Some(secret));
         let shares: Vec<String> = shares.iter().map(|share| to_hex(share)).collect();
         json!({"secret": to_hex(&secret), "seed": to_hex(&seed), "threshold": threshold, "shares": shares})
@@ -147,7 +147,7 @@ fn corrected() -> Value {
     let commitment = keys::commitment(&secret);
     let mut shares = shamir::split(&secret, threshold, 8, &mut SecureRng::new(bytes("coefficients", 0))).unwrap();
     wrong.iter().for_each(|&at: &usize| shares[at] = bytes("false share", at as u64));
-    let points: Vec<(u8, Share)> = (1..).zip(shares.iter().copied()).collect();
+    let points: Vec<(u8, Share)> = (1..=255).zip(shares.iter().copied()).collect();
     let found =
         super::reed_solomon::recover(&points, threshold, |found| keys::commitment(found) == commitment).unwrap();
     assert_eq!((found.secret, &found.wrong[..]), (secret, &wrong[..]));
