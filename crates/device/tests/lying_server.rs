@@ -373,8 +373,7 @@ fn an_open_round_after_a_sealed_one_says_nothing_of_what_sealed_rounds_alone_dis
     let [open, sealed] = [device.open_disclosure(), device.sealed_disclosure()].map(Option::unwrap);
     assert!(!open.is_empty() && open.len() < sealed.len(), "{open:?} {sealed:?}");
     assert!(open.iter().all(|row| sealed.contains(row)));
-    let ids: Vec<String> =
-        open.iter().map(|&row| device.items().unwrap().id(row as usize).to_owned()).collect();
+    let ids: Vec<String> = open.iter().map(|&row| device.items().unwrap().id(row as usize).to_owned()).collect();
     let disclosed_only = || Some(History::from_ids(ids.iter().map(String::as_str)));
     for (history, sealed_first) in [(disclosed_only(), true), (disclosed_only(), false), (None, false)] {
         assert_eq!(upload_of(history, sealed_first).0, upload, "{sealed_first}");

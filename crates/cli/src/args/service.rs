@@ -176,13 +176,16 @@ resumes. `federation show` lists the versions that are stored (--keep-versions o
     #[command(after_help = "Example:\n  sottovoce federation audiences news")]
     Audiences(FederationArgs),
     /// Revoke a device's access
-    #[command(after_help = "Example:\n  sottovoce federation revoke films 17")]
+    #[command(after_help = "Example:\n  sottovoce federation revoke films 17 --close-tokens")]
     Revoke {
         #[command(flatten)]
         of: FederationArgs,
         /// Number of the device
         #[arg(value_name = "DEVICE")]
         device: u32,
+        /// Close the enrolment tokens without a limit of uses, by one of which it could come back
+        #[arg(long)]
+        close_tokens: bool,
     },
     /// Create an operator's token
     #[command(after_help = "Example:\n  sottovoce federation operator --role observer --label dashboard")]

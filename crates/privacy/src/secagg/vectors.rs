@@ -226,5 +226,9 @@ fn published_vectors_are_what_the_protocol_computes() {
     if std::env::var_os("SOTTOVOCE_WRITE_VECTORS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
-    assert!(std::fs::read_to_string(&path).unwrap() == text, "{}: the protocol computes something else", path.display());
+    assert!(
+        std::fs::read_to_string(&path).unwrap() == text,
+        "{}: the protocol computes something else",
+        path.display()
+    );
 }

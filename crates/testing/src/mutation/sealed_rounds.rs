@@ -88,7 +88,8 @@ impl Scene {
     /// All scenes of a round.
     fn of(signed: bool) -> Vec<Self> {
         let (mut scenes, mut before): (Vec<Self>, Vec<Vec<_>>) = (Vec::new(), Vec::new());
-        let new = |client| Device::new(config(signed), client, secret("device", client), signed.then(|| identity(client)));
+        let new =
+            |client| Device::new(config(signed), client, secret("device", client), signed.then(|| identity(client)));
         let mut devices: Vec<Device> = (0..DEVICES).map(|client| new(client).expect("a device of the round")).collect();
         loop {
             let mut server = new_server(signed);

@@ -7,7 +7,9 @@ use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{ACCEPTABLE, Device, DeviceError};
-use sottovoce_protocol::{DisclosureMode, Participation, Policy, PolicyError, PrivacyTerms, Reportable, SealedDisclosure};
+use sottovoce_protocol::{
+    DisclosureMode, Participation, Policy, PolicyError, PrivacyTerms, Reportable, SealedDisclosure,
+};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
