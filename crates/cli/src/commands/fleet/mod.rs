@@ -14,13 +14,14 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    ACCEPTABLE, Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
-    Options, ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Options,
+    ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
 };
 use sottovoce_experiment::people::Part;
 use sottovoce_experiment::prepare::DataPlan;
 use sottovoce_federation::Population;
 use sottovoce_models::TensorData;
+use sottovoce_privacy::ACCEPTABLE;
 use sottovoce_protocol::{AudiencePolicy, Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
 use std::sync::Arc;
