@@ -2,7 +2,7 @@
 
 use sottovoce_client::Declined;
 use sottovoce_client::bytes::{Read, Reader, Writer};
-use sottovoce_privacy::{ENCRYPTION, SECURE_AGGREGATION, commitment, lasting, weaker};
+use sottovoce_privacy::{ENCRYPTION, OPEN, SECURE_AGGREGATION, commitment, lasting, weaker};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, RoundTerms, Settings};
 use std::collections::BTreeSet;
 
@@ -19,9 +19,6 @@ pub(crate) struct Protection {
     /// Layers that need the owner's word, and have it.
     pub(crate) accepted: BTreeSet<String>,
 }
-
-/// The owner's word for rounds without a seal.
-pub(crate) const OPEN: &str = "open";
 
 /// Whether nothing seals updates.
 fn is_open(terms: &PrivacyTerms) -> bool {

@@ -426,8 +426,8 @@ fn read_private(from: &mut Reader<'_>) -> Read<PrivateModel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protection::OPEN;
     use proptest::prelude::{any, prop_assert, proptest};
+    use sottovoce_privacy::OPEN;
 
     fn state() -> State {
         let mut policy = Policy::new(0.3).unwrap();

@@ -3,9 +3,8 @@
 use super::Device;
 use super::audiences::measures;
 use crate::DeviceError;
-use crate::protection::OPEN;
 use sottovoce_client::Declined;
-use sottovoce_privacy::{ENCRYPTION, PrivacyConfig, Seal};
+use sottovoce_privacy::{ENCRYPTION, OPEN, PrivacyConfig, Seal};
 use sottovoce_protocol::{PrivacyTerms, RoundTerms};
 
 /// Why a device declines encrypted rounds.
@@ -16,9 +15,6 @@ const NO_ENCRYPTION: &str = "encryption under a key that devices share protects 
 /// Why a device declines open rounds.
 const NO_OPEN: &str = "the federation is open: its server sees this device's update by itself, and can infer from it what is \
     in the history (no seal hides it among those of other devices). `sottovoce device policy --accept open` agrees to that";
-
-/// What needs an owner's word before the device takes part: rounds without a seal, and encrypted ones.
-pub const ACCEPTABLE: [&str; 2] = [OPEN, ENCRYPTION];
 
 impl Device {
     /// That these layers are no weaker than this device goes, whatever it met before.

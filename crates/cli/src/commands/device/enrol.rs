@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sottovoce_device::{
     Device, Enrolment, History, HttpTransport, NextStep, Options, Roster, StopReason, random_secret,
 };
+use sottovoce_privacy::OPEN;
 use sottovoce_privacy::tokens::to_hex;
 use sottovoce_protocol::{DisclosureMode, Policy, PolicyError, SealedDisclosure};
 use std::fmt::Write;
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
 /// That nobody joins unasked a federation that is open by its server's own description. One that is open in spite of it
 /// finds no device to take part.
 pub(crate) fn check_open(about: &Value, federation: &str, accepted: &[String]) -> Result<()> {
-    if !about.get("seal").is_some_and(Value::is_null) || accepted.iter().any(|what| what == "open") {
+    if !about.get("seal").is_some_and(Value::is_null) || accepted.iter().any(|what| what == OPEN) {
         return Ok(());
     }
     usage(format!(

@@ -6,7 +6,8 @@ use crate::args::{ChangePolicy, Common};
 use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;
-use sottovoce_device::{ACCEPTABLE, Device, DeviceError};
+use sottovoce_device::{Device, DeviceError};
+use sottovoce_privacy::ACCEPTABLE;
 use sottovoce_protocol::{
     DisclosureMode, Participation, Policy, PolicyError, PrivacyTerms, Reportable, SealedDisclosure,
 };
