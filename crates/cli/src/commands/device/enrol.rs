@@ -146,11 +146,11 @@ fn report(
     if let Some(sealed) = policy.sealed.filter(|sealed| sealed.pi() != policy.pi()) {
         line("", format!("pi = {} in sealed rounds of at least {} devices", sealed.pi(), sealed.least));
     }
-    match &about["seal"] {
-        Value::Null if about.is_object() => {
+    match about.get("seal") {
+        Some(Value::Null) => {
             line("seal", "none: the server sees each upload by itself, as you agreed (--accept open)".to_owned());
         }
-        Value::String(seal) => line("seal", format!("{seal}, says the server; this device declines rounds with less")),
+        Some(Value::String(seal)) => line("seal", format!("{seal}, says the server; this device declines rounds with less")),
         _ => {}
     }
     if retains_uploads {
