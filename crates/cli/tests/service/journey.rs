@@ -22,11 +22,11 @@ fn federation_pauses_resumes_and_survives_restarts() {
     let told: Value = serde_json::from_str(&waiting).unwrap();
     assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (Some(50), Some(0)));
     assert_eq!(server.operate(&["resume", "town"])["state"], "running");
+    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &fleet))).unwrap();
+    assert_eq!((told["updates"].as_u64(), told["version"].as_u64()), (Some(150), Some(3)));
     // Without the devices' state nobody can take their places, and the message says what would have helped.
     let others = error_of(&mut server.fleet("town", &["--data", TOWN]));
     assert!(others.contains("key-used") && others.contains("--store"), "{others}");
-    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &fleet))).unwrap();
-    assert_eq!((told["updates"].as_u64(), told["version"].as_u64()), (Some(150), Some(3)));
     assert_eq!(server.operate(&["list"])["federations"].as_array().unwrap().len(), 1);
     assert!(server.log().contains("finished"));
 }
