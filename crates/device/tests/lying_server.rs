@@ -345,8 +345,8 @@ fn declines_open_rounds_that_its_owner_has_not_agreed_to() {
 }
 
 /// A device with one pi for open rounds and a larger one for sealed ones, which has taken part in a sealed round, sends
-/// in an open round what a device sends that has nothing but what open rounds disclose: a server that asks for rounds of
-/// both kinds learns no more than it would from the sealed ones.
+/// in an open round what a device sends that has nothing but what open rounds disclose: a server that asks for rounds
+/// of both kinds learns no more than it would from the sealed ones.
 #[test]
 fn an_open_round_after_a_sealed_one_says_nothing_of_what_sealed_rounds_alone_disclose() {
     let upload_of = |history: Option<History>, sealed_first: bool| {

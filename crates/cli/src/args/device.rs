@@ -31,9 +31,9 @@ pub(crate) enum Device {
         after_help = "Example:\n  sottovoce device enrol --server https://films.example:8443 --federation films \\\n      \
         --token-file token --history my-films.tsv\n\n\
         The history is delimited text: item id and, optionally, time in seconds since 1970. It is stored locally and \
-        never sent.\n\nA federation without a seal is open: its server sees each upload by itself. Joining one takes --accept \
-        open.\n\nFor look-alike modelling give your own click log instead (--clicks): your device computes interests \
-        from it."
+        never sent.\n\nA federation without a seal is open: its server sees each upload by itself. \
+        Joining one takes --accept open.\n\nFor look-alike modelling give your own click log instead (--clicks): your \
+        device computes interests from it."
     )]
     Enrol(Enrol),
     /// Take part in rounds until stopped; it can be stopped at any moment

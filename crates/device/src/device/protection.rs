@@ -13,8 +13,8 @@ const NO_ENCRYPTION: &str = "encryption under a key that devices share protects 
     encryption` agrees to that";
 
 /// Why a device declines open rounds.
-const NO_OPEN: &str = "the federation is open: its server sees this device's update by itself, and can infer from it what is \
-    in the history (no seal hides it among those of other devices). `sottovoce device policy --accept open` agrees to that";
+const NO_OPEN: &str = "the federation is open: no seal hides this device's update among those of others, so the server sees \
+    it by itself and can infer from it what is in the history. `sottovoce device policy --accept open` agrees to that";
 
 impl Device {
     /// That these layers are no weaker than this device goes, whatever it met before.

@@ -74,7 +74,8 @@ fn agreement() -> Value {
             "client": clients[at], "seed": to_hex(&seeds[at]),
             "encryption_secret": to_hex(secrets[at].encryption.as_bytes()), "encryption": to_hex(&encryption),
             "masks_secret": to_hex(secrets[at].masks.as_bytes()), "masks": to_hex(&masks),
-            "self_mask": to_hex(&secrets[at].self_mask), "commitment": to_hex(&keys::commitment(&secrets[at].self_mask)),
+            "self_mask": to_hex(&secrets[at].self_mask),
+            "commitment": to_hex(&keys::commitment(&secrets[at].self_mask)),
             "self_mask_key": to_hex(&keys::self_mask_key(&config, clients[at], &secrets[at].self_mask)),
         })
     };

@@ -118,8 +118,8 @@ fn report(
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
             "items": items, "interactions": interactions, "pages": device.pages().len(), "unknown": unknown, "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
-            "sealed_pi": device.policy().sealed.map(SealedDisclosure::pi), "sealed_least": device.policy().sealed.map(|sealed| sealed.least),
-            "seal": about["seal"],
+            "sealed_pi": device.policy().sealed.map(SealedDisclosure::pi),
+            "sealed_least": device.policy().sealed.map(|sealed| sealed.least), "seal": about["seal"],
             "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
             "record_uploads": retains_uploads, "store": folder, "key_file": key, "key_made": created,
         }));
@@ -150,7 +150,9 @@ fn report(
         Some(Value::Null) => {
             line("seal", "none: the server sees each upload by itself, as you agreed (--accept open)".to_owned());
         }
-        Some(Value::String(seal)) => line("seal", format!("{seal}, says the server; this device declines rounds with less")),
+        Some(Value::String(seal)) => {
+            line("seal", format!("{seal}, says the server; this device declines rounds with less"));
+        }
         _ => {}
     }
     if retains_uploads {
