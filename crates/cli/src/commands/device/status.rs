@@ -6,7 +6,7 @@ use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, Membership};
-use sottovoce_protocol::Participation;
+use sottovoce_protocol::{Participation, SealedDisclosure};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
         "device": device.number(), "interactions": device.history().len(), "pages": device.pages().len(), "unknown": device.unknown_items(),
         "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
         "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(),
-        "sealed_pi": device.policy().sealed.map(|sealed| sealed.pi()), "disclosure": device.policy().disclosure.name(),
+        "sealed_pi": device.policy().sealed.map(SealedDisclosure::pi), "disclosure": device.policy().disclosure.name(),
         "uploads_are_kept": device.uploads_are_retained(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
     })
 }
