@@ -3,7 +3,7 @@
 use super::{TOP_K, cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
 use sottovoce_device::ACCEPTABLE;
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
+use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, KEEPER, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
 use sottovoce_protocol::{DisclosureMode, LayerRequirement, Policy};
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const CRITERIA: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
 
 /// Privacy layers that an owner can require.
-const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
+const LAYERS: [&str; 5] = [SECURE_AGGREGATION, KEEPER, ENCRYPTION, NOISE, ANONYMOUS];
 
 /// Parses a requirement.
 fn requirement(text: &str) -> Result<String, String> {

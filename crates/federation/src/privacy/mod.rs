@@ -9,6 +9,7 @@ mod config;
 mod engine;
 mod quantized_sum;
 
-pub(crate) use config::PrivacySettings;
+pub use config::KeeperKeys;
+pub(crate) use config::{PrivacySettings, SealKeys};
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};
