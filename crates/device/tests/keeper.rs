@@ -65,7 +65,8 @@ impl Seats {
 
     /// What devices sent, by seat.
     fn uploads(&self) -> Vec<Upload> {
-        let bytes: Vec<Vec<u8>> = self.server.with(|world| world.updates.values().map(|(_, all, _)| all.clone()).collect());
+        let bytes: Vec<Vec<u8>> =
+            self.server.with(|world| world.updates.values().map(|(_, all, _)| all.clone()).collect());
         bytes.iter().map(|bytes| Upload::decode(bytes).unwrap()).collect()
     }
 }
@@ -134,10 +135,13 @@ fn one_request_after_check_in_and_download_and_nobody_needs_to_stay() {
     let sum = opened(&opening(&config, &uploads), &uploads, &mut MemoryRecord::default()).expect("masks cancel");
     // Each update counts its rows: the sum is one of people's updates, and no single masked update looks like one.
     let (mut rows, mechanism) = (0, server.mechanism());
-    mechanism.quantizer().dequantize(&to_signed(&sum), DEVICES, |_, _, count, values| {
-        assert!(count <= DEVICES && values.iter().all(|value| value.abs() < 1.0), "{count} {values:?}");
-        rows += 1;
-    }).unwrap();
+    mechanism
+        .quantizer()
+        .dequantize(&to_signed(&sum), DEVICES, |_, _, count, values| {
+            assert!(count <= DEVICES && values.iter().all(|value| value.abs() < 1.0), "{count} {values:?}");
+            rows += 1;
+        })
+        .unwrap();
     assert!(rows > 0 && rows <= ITEMS);
     let plain = 4 * (config.words() - 1) as u64;
     let bytes = uploads[0].encode().len() as u64;

@@ -312,7 +312,8 @@ pub(crate) fn check_seal(
         return Ok(());
     }
     let expected = format!(
-        "secagg, keeper, bfv or ckks: an update of {name} is the whole history, and devices decline to send it in the open"
+        "secagg, keeper, bfv or ckks: an update of {name} is the whole history, and devices decline to send it in the \
+         open"
     );
     Err(FederationError::setting("seal", "none", expected))
 }

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use sottovoce_privacy::keeper::{Record, RoundKey, SpentSeed};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Tables; none says which device a seed was of.
 const SCHEMA: &str = "
@@ -45,7 +46,9 @@ impl Journal {
         match known {
             Some(known) if known != public => return Err(JournalError::OtherKey(path.to_owned())),
             Some(_) => (),
-            None => drop(database.execute("INSERT INTO keeper (key) VALUES (?1)", [&public[..]]).map_err(failed)?),
+            None => {
+                database.execute("INSERT INTO keeper (key) VALUES (?1)", [&public[..]]).map_err(failed)?;
+            }
         }
         Ok(Self { database })
     }
@@ -73,6 +76,7 @@ impl Journal {
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let database = Connection::open(path)?;
+    database.busy_timeout(Duration::ZERO)?;
     // Exclusive: a second keeper on the same journal would not see what this one is about to spend.
     database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     database.pragma_update(None, "journal_mode", "WAL")?;

@@ -72,7 +72,8 @@ fn create(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let text = Zeroizing::new(format!("{}\n", to_hex(&*secret)));
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    let written =
+        options.open(path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|error| KeyError::File { path: path.to_owned(), error })?;
     Ok(secret)
 }

@@ -58,8 +58,7 @@ pub mod tokens;
 
 pub use config::{
     ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, KEEPER, NOISE, Noise, NoiseDistribution, PerExample, Placement,
-    PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SEALS, SECURE_AGGREGATION, Scheme, Seal,
-    UPLOAD_RETENTION,
+    PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SEALS, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};
 pub use floors::{FloorError, LEAST_NOISE_MULTIPLIER};

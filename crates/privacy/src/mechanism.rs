@@ -2,8 +2,8 @@
 
 use crate::dp::DpError;
 use crate::dp::noise::{Discrete, DiscreteGaussian, DiscreteLaplace, Noise as _};
-use crate::quantize::{BucketOverflow, Quantizer, to_signed};
 use crate::keeper::Upload;
+use crate::quantize::{BucketOverflow, Quantizer, to_signed};
 use crate::{NoiseDistribution, Placement, PrivacyConfig, PrivacyError, Seal, SecureRng, SumEncryption, secagg};
 use sottovoce_protocol::{Layout, Update};
 

@@ -93,7 +93,9 @@ fn seals(before: Option<&Seal>, now: Option<&Seal>, found: &mut Vec<String>) {
         }
         (Some(Encryption { .. }), Some(SecureAggregation { .. } | Keeper(_))) => (),
         (Some(SecureAggregation { .. }), Some(Keeper(_))) => {
-            found.push("a keeper: with it the server could open single updates, which until now took devices".to_owned());
+            found.push(
+                "a keeper: with it the server could open single updates, which until now took devices".to_owned(),
+            );
         }
         (Some(Keeper(kept)), Some(SecureAggregation { identities, .. })) => {
             if kept.identities && !identities {

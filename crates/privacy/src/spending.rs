@@ -1,8 +1,8 @@
 //! What a device spends of differential privacy against the server, by its own account.
 
 use crate::dp::accountant::Round;
-use crate::secagg::{Parameters, devices_in};
 use crate::keeper::{self, KeeperSeal};
+use crate::secagg::{Parameters, devices_in};
 use crate::{NoiseDistribution, Placement, PrivacyConfig, Seal};
 
 impl PrivacyConfig {
@@ -10,7 +10,9 @@ impl PrivacyConfig {
     /// that may collude. Under encryption any one that colludes opens single updates.
     pub fn honest(&self, counted: u32) -> u32 {
         match self.seal {
-            Some(Seal::SecureAggregation { colluding, .. } | Seal::Keeper(KeeperSeal { colluding, .. })) => (counted - devices_in(colluding, counted)).max(1),
+            Some(Seal::SecureAggregation { colluding, .. } | Seal::Keeper(KeeperSeal { colluding, .. })) => {
+                (counted - devices_in(colluding, counted)).max(1)
+            }
             _ => 1,
         }
     }

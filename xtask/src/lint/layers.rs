@@ -65,7 +65,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TESTING: &str = "testing";
 
 /// Crates from outside that only these members may use.
-const RESERVED: &[(&str, &[&str])] = &[("tokio", &["keeper", "server"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
+const RESERVED: &[(&str, &[&str])] =
+    &[("tokio", &["keeper", "server"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
 
 /// One line for each dependency that points the wrong way, and for each member without the workspace's lints.
 pub(crate) fn violations(members: &[Member]) -> Vec<String> {

@@ -159,7 +159,9 @@ impl<'a> Village<'a> {
         server.operate(&["pause", "village"]);
         let mut village = Self { server, devices: Vec::new(), start: Instant::now() };
         let token = fs::read_to_string(token).unwrap();
-        village.devices.extend((0..DEVICES).map(|number| (joined(server, &token, http, number), Wire { http, way: Way::Open })));
+        village
+            .devices
+            .extend((0..DEVICES).map(|number| (joined(server, &token, http, number), Wire { http, way: Way::Open })));
         village
     }
 
@@ -243,7 +245,11 @@ fn a_keeper_that_is_down_delays_the_round_and_liars_are_left_out() {
     let (_keeping, same) = keeper.keep();
     assert_eq!(same, key);
     let round = village.closed(0);
-    assert_eq!((&round["version"], &round["counted"], &round["asked"]), (&1.into(), &18.into(), &20.into()), "{round:#?}");
+    assert_eq!(
+        (&round["version"], &round["counted"], &round["asked"]),
+        (&1.into(), &18.into(), &20.into()),
+        "{round:#?}"
+    );
     assert!(round["remark"].as_str().unwrap().contains("2 updates left out"), "{round:#?}");
     assert!(server.log().contains("the keeper does not answer"), "{}", server.log());
 }
@@ -265,7 +271,11 @@ fn sixty_percent_may_vanish() {
     village.open();
     village.visit();
     let round = village.closed(1);
-    assert_eq!((&round["version"], &round["counted"], &round["asked"]), (&2.into(), &8.into(), &20.into()), "{round:#?}");
+    assert_eq!(
+        (&round["version"], &round["counted"], &round["asked"]),
+        (&2.into(), &8.into(), &20.into()),
+        "{round:#?}"
+    );
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::{Device, check_length};
 use crate::{DeviceError, Secret};
-use sottovoce_privacy::{IDENTITIES, KEEPER};
 use sottovoce_privacy::secagg::{Identity, IdentityKey, Roster};
+use sottovoce_privacy::{IDENTITIES, KEEPER};
 use sottovoce_protocol::{Policy, RoundTerms};
 use std::sync::Arc;
 

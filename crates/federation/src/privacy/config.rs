@@ -203,7 +203,8 @@ impl PrivacySettings {
         if self.is_none() {
             return Ok(None);
         }
-        if let Some(wrong) = keys.shared.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit()))) {
+        if let Some(wrong) = keys.shared.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit())))
+        {
             let expected = "64 hexadecimal digits, as `federation key` prints them";
             return Err(FederationError::setting("seal_key_digest", wrong, expected));
         }

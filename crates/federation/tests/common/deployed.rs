@@ -5,7 +5,7 @@ use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, NoFigures, Se
 use sottovoce_core::{Catalog, Facts, Histories, History, Rng};
 use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, KeeperKeys, Population};
 use sottovoce_models::TensorData;
-use sottovoce_privacy::{SecureRng, keeper, secagg};
+use sottovoce_privacy::{PrivacyMechanism, SecureRng, keeper, secagg};
 use sottovoce_protocol::{Ledger, Policy, Received, RoundTerms, SharedModel, codec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,38 +98,34 @@ impl Deployment {
         let model = Digest::of(&server.distributed().parameters);
         let quantized_privacy = server.privacy().filter(|privacy| privacy.sends_quantized());
         let words = quantized_privacy.map_or(0, |privacy| privacy.quantizer().length());
-        let keeper = server.privacy().and_then(|privacy| privacy.config().keeper_config(&terms, model.bytes(), words));
+        let kept_config = |privacy: &PrivacyMechanism| privacy.config().keeper_config(&terms, model.bytes(), words);
+        let kept_by = server.privacy().and_then(kept_config);
         for (user, (index, upload)) in uploads {
-            match upload {
-                Upload::Message(bytes) if let Some((config, _)) = &keeper => {
+            match (upload, &kept_by) {
+                (Upload::Message(bytes), Some((config, _))) => {
                     kept.push(keeper::Upload::check(config, index, &bytes).unwrap());
                 }
-                Upload::Message(bytes) if words > 0 => {
+                (Upload::Message(bytes), None) if words > 0 => {
                     let layout = server.layout().fingerprint();
                     quantized.push(codec::decode_quantized(&bytes, layout, words).unwrap().words);
                 }
-                Upload::Message(bytes) => {
+                (Upload::Message(bytes), None) => {
                     codec::decode_update(&bytes, &mut received).unwrap();
                     received.check(&terms).unwrap();
                     updates.add(user, received.update()).unwrap();
                 }
-                Upload::Sealed(sealing) => sealed.push((index, sealing)),
-                Upload::Nothing => {}
+                (Upload::Sealed(sealing), _) => sealed.push((index, sealing)),
+                (Upload::Nothing, _) => {}
             }
         }
         let mut aggregate = updates.finish();
         quantized.iter().for_each(|words| aggregate.add_quantized(words));
         if !sealed.is_empty() {
-            let config = server
-                .privacy()
-                .unwrap()
-                .config()
-                .secagg_config(&terms, model.bytes(), words)
-                .unwrap();
+            let config = server.privacy().unwrap().config().secagg_config(&terms, model.bytes(), words).unwrap();
             let sum = secure_sum(config, sealed);
             aggregate.add_sum(&sum.words, sum.counted.len() as u64);
         }
-        if let Some((config, _)) = keeper {
+        if let Some((config, _)) = kept_by {
             let updates = kept.len() as u32;
             aggregate.add_sum(&kept_sum(config, kept), updates.into());
         }

@@ -266,7 +266,7 @@ impl FederationConfig {
         let protection = coordinator.privacy().map(PrivacyMechanism::config);
         let is_kept = protection.is_some_and(|protection| matches!(protection.seal, Some(Seal::Keeper(_))));
         let expected = "the keeper's address and key with seal = keeper (--keeper, --keeper-key), and only then";
-        let found = self.keeper.as_ref().map_or("missing", |keeper| &keeper.url);
+        let found = self.keeper.as_ref().map_or("missing", |keeper| keeper.url.as_str());
         require("keeper", is_kept == self.keeper.is_some(), &found, expected)?;
         let Some(protection) = protection else { return Ok(()) };
         let devices = protection.quantization.map_or(0, |integers| integers.devices);

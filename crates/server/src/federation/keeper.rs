@@ -61,7 +61,12 @@ fn secret(server: &Hash, federation: u64) -> Hash {
 impl KeeperConfig {
     /// Checks address, key and certificates.
     pub(super) fn check(&self) -> std::result::Result<(), ConfigError> {
-        require("keeper.key", self.public_key().is_some(), &self.key, "64 hexadecimal digits, as `sottovoce keep` says")?;
+        require(
+            "keeper.key",
+            self.public_key().is_some(),
+            &self.key,
+            "64 hexadecimal digits, as `sottovoce keep` says",
+        )?;
         let expected = "https://HOST:PORT, or plain http with plain_http = true or on this machine";
         require("keeper.url", self.is_address(), &self.url, expected)?;
         require("keeper.ca", self.agent().is_some(), &"not one", "certificates in PEM")
@@ -310,7 +315,9 @@ impl Federation {
                 Ok(Answer::Opened(masks)) => {
                     break match unmask(masked, &masks, updates) {
                         Some(sum) => Asked::Opened((sum, updates.into())),
-                        None => Asked::Refused("the masks that the keeper added up are not those of the updates".to_owned()),
+                        None => {
+                            Asked::Refused("the masks that the keeper added up are not those of the updates".to_owned())
+                        }
                     };
                 }
                 Ok(Answer::Refused(refused)) => {

@@ -360,12 +360,11 @@ impl Federation {
         let protected = self.with_coordinator(round.measurement.is_some(), |of| of.privacy().cloned())?;
         let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
-        let kind = match protected.encryption() {
-            Some(encryption) => Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length)),
-            None if let Some((config, _)) = protected.config().keeper_config(&round.terms, model, length) => {
-                Kind::Kept(KeptSum::new(config))
-            }
-            None => {
+        let kept = protected.config().keeper_config(&round.terms, model, length);
+        let kind = match (protected.encryption(), kept) {
+            (Some(encryption), _) => Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length)),
+            (None, Some((config, _))) => Kind::Kept(KeptSum::new(config)),
+            (None, None) => {
                 let terms = protected.config().secagg_config(&round.terms, model, length)?;
                 let mut hasher = blake3::Hasher::new_keyed(&self.secret);
                 let number = round.opening.round.to_le_bytes();

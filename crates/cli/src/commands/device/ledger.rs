@@ -152,9 +152,7 @@ struct Seen {
 
 impl Seen {
     fn of(rounds: &[LedgerEntry]) -> Self {
-        let sealed = |told: &LedgerEntry| {
-            told.layers.iter().any(|layer| SEALS.contains(&layer.as_str()))
-        };
+        let sealed = |told: &LedgerEntry| told.layers.iter().any(|layer| SEALS.contains(&layer.as_str()));
         // Reports to audiences are no updates.
         let updates =
             || rounds.iter().filter(|told| !told.tables.iter().any(|table| table.name.starts_with("audience ")));
