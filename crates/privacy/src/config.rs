@@ -32,6 +32,8 @@ pub const ENCRYPTION: &str = "encryption";
 pub const KEEPER: &str = "keeper";
 /// All layers under which the server sees sums only.
 pub const SEALS: [&str; 3] = [SECURE_AGGREGATION, KEEPER, ENCRYPTION];
+/// Layers that need an owner's word before a device takes part in them.
+pub const ACCEPTABLE: [&str; 1] = [ENCRYPTION];
 /// The layer under which uploads do not say whose they are.
 pub const ANONYMOUS: &str = "anonymous-upload";
 /// No protection, but a notice: the server retains every upload for an audit.
