@@ -27,8 +27,8 @@ pub enum JournalError {
     OtherKey(PathBuf),
 }
 
-/// The rounds that were opened and the seeds that were used. What it has told is on the disk: a keeper that is killed at
-/// any moment has either spent a round with all of its seeds, or nothing of it. One process at a time holds it.
+/// The rounds that were opened and the seeds that were used. What it has told is on the disk: a keeper that is killed
+/// at any moment has either spent a round with all of its seeds, or nothing of it. One process at a time holds it.
 pub struct Journal {
     database: Connection,
 }
@@ -58,7 +58,8 @@ impl Journal {
     /// # Errors
     /// If it cannot be read.
     pub fn rounds(&self) -> Result<u64, String> {
-        self.database.query_row("SELECT count(*) FROM opened", [], |row| row.get(0)).map_err(|error| error.to_string())
+        let count = self.database.query_row("SELECT count(*) FROM opened", [], |row| row.get::<_, i64>(0));
+        count.map(i64::unsigned_abs).map_err(|error| error.to_string())
     }
 
     fn store(&mut self, round: &RoundKey, request: &[u8; 32], seeds: &[SpentSeed]) -> rusqlite::Result<()> {

@@ -27,8 +27,8 @@ pub enum KeyError {
     Digits(PathBuf),
     /// A key without what it has opened.
     #[error(
-        "{} is missing, the journal of the rounds that were opened with {KEY}: without it every round could be opened a \
-         second time. Put it back, or begin anew with another key in another folder", .0.display()
+        "{} is missing, the journal of the rounds that were opened with {KEY}: without it every round could be opened \
+         a second time. Put it back, or begin anew with another key in another folder", .0.display()
     )]
     NoJournal(PathBuf),
     /// A journal without its key.

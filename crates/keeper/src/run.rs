@@ -30,8 +30,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// The fewest updates that it opens together.
     pub least: u32,
-    /// Identities of the devices that it opens rounds for, which then sign; `None`: it believes servers that devices are
-    /// devices.
+    /// Identities of the devices that it opens rounds for, which then sign; `None`: it believes servers that devices
+    /// are devices.
     pub roster: Option<Roster>,
     /// Federations that it serves, by the digest that their terms call `opener`; empty: all.
     pub openers: BTreeSet<[u8; 32]>,

@@ -53,8 +53,8 @@ impl Device {
         self.session_roster = Some(roster);
     }
 
-    /// Its identity in a round, where its devices sign. For a keeper it needs no roster: it is the keeper that must know
-    /// it.
+    /// Its identity in a round, where its devices sign. For a keeper it needs no roster: it is the keeper that must
+    /// know it.
     pub(super) fn identity_for(&self, terms: &RoundTerms) -> Option<Identity> {
         let is_kept = terms.privacy.layers.iter().any(|layer| layer.name == KEEPER);
         let alone = || is_kept.then(|| Identity::new(&self.state.secret.identity(), Roster::new()));

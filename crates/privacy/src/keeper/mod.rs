@@ -11,8 +11,9 @@
 //! | server | [`Upload::check`] at the door; an [`Opening`] when the round closes; [`unmask`] with the answer |
 //! | keeper | [`Keeper::admit`] checks an opening against its [`Record`], [`Masks::sum`] adds up the masks |
 //!
-//! Masks are ChaCha20 keystreams over words modulo 2^32, as in [`secagg`](crate::secagg). It is the split of Prio (Corrigan-Gibbs
-//! and Boneh, NSDI 2017) with one of two shares compressed to its seed, and without proofs about inputs.
+//! Masks are ChaCha20 keystreams over words modulo 2^32, as in [`secagg`](crate::secagg). It is the split of Prio
+//! (Corrigan-Gibbs and Boneh, NSDI 2017) with one of two shares compressed to its seed, and without proofs about
+//! inputs.
 //!
 //! # What holds, against whom
 //!

@@ -268,7 +268,7 @@ impl Federation {
             Question { round: round.opening.round, cohort, minimum, config, faults }
         };
         let (federation, round) = (Arc::clone(self), question.round);
-        let (asked, faults) = tokio::task::spawn_blocking(move || federation.ask(question)).await??;
+        let (asked, faults) = tokio::task::spawn_blocking(move || federation.open_kept(question)).await??;
         if let Asked::Opened(sum) = &asked {
             let message = SealMessage { device: None, bytes: KeptSum::stored(sum) };
             self.commit(Change::Seal { federation: self.id, round, message }).await?;
@@ -290,14 +290,14 @@ impl Federation {
                 kept.failures += 1;
                 (kept.ask_at, kept.why) = (crate::now() + pause, Some(why.clone()));
                 drop(state);
-                warn!(federation = %self.name, round, %why, pause, "the keeper does not answer; the round waits for it");
+                warn!(federation = %self.name, round, %why, pause, "the keeper does not answer; the round waits");
             }
         }
         Ok(())
     }
 
     /// Asks for the masks of all devices that came, and again without those whose seeds cannot be used. Blocks.
-    fn ask(&self, question: Question) -> std::result::Result<(Asked, BTreeMap<u32, Fault>), StorageError> {
+    fn open_kept(&self, question: Question) -> std::result::Result<(Asked, BTreeMap<u32, Fault>), StorageError> {
         let Question { round, cohort, minimum, config, mut faults } = question;
         let Some(keeper) = &self.config.keeper else {
             return Ok((Asked::Refused("the federation has no keeper".to_owned()), faults));
