@@ -1,8 +1,8 @@
 //! The privacy configuration of a round, as its terms carry it.
 //!
 //! Up to three layers, in the order in which they are applied: `integers` (values are clipped and quantised), `noise`
-//! (differential privacy), and a seal (`secure-aggregation`, `keeper` or `encryption`), under which the server sees sums
-//! only.
+//! (differential privacy), and a seal (`secure-aggregation`, `keeper` or `encryption`), under which the server sees
+//! sums only.
 
 mod noise;
 mod terms;
@@ -32,8 +32,10 @@ pub const ENCRYPTION: &str = "encryption";
 pub const KEEPER: &str = "keeper";
 /// All layers under which the server sees sums only.
 pub const SEALS: [&str; 3] = [SECURE_AGGREGATION, KEEPER, ENCRYPTION];
-/// Layers that need an owner's word before a device takes part in them.
-pub const ACCEPTABLE: [&str; 1] = [ENCRYPTION];
+/// The owner's word for rounds without a seal; no layer of its own.
+pub const OPEN: &str = "open";
+/// What needs an owner's word before a device takes part: rounds without a seal, and encrypted ones.
+pub const ACCEPTABLE: [&str; 2] = [OPEN, ENCRYPTION];
 /// The layer under which uploads do not say whose they are.
 pub const ANONYMOUS: &str = "anonymous-upload";
 /// No protection, but a notice: the server retains every upload for an audit.

@@ -57,8 +57,9 @@ mod spending;
 pub mod tokens;
 
 pub use config::{
-    ACCEPTABLE, ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, KEEPER, NOISE, Noise, NoiseDistribution, PerExample,
-    Placement, PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SEALS, SECURE_AGGREGATION, Scheme, Seal,
+    ACCEPTABLE, ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, KEEPER, NOISE, Noise, NoiseDistribution, OPEN,
+    PerExample, Placement, PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SEALS, SECURE_AGGREGATION, Scheme,
+    Seal,
     UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};

@@ -58,6 +58,8 @@ mod unmasking;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 
 pub(crate) use config::{CHECK_WORD, MOST_DEVICES, MOST_VALUES};
 pub use config::{Config, ConfigError};

@@ -173,9 +173,7 @@ impl Server {
         }
         let id = *next;
         config.keeper = config.keeper.map(|keeper| keeper.founded(&self.secret, id));
-        let hosted = config.host(id, &catalog).map_err(ConfigError::from)?;
-        config.check_seal(&hosted.coordinator)?;
-        config.check_retention(&hosted.coordinator, self.uploads.is_some())?;
+        let (config, hosted) = config.founded(id, &catalog, self.uploads.is_some())?;
         let version = self.first_version(id, name, &config, &hosted).await?;
         let json = serde_json::to_string(&config).unwrap_or_default();
         let record = FederationRecord::new(id, name, json, catalog_text.into_bytes(), now());
