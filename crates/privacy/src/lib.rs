@@ -59,8 +59,7 @@ pub mod tokens;
 pub use config::{
     ACCEPTABLE, ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, KEEPER, NOISE, Noise, NoiseDistribution, OPEN,
     PerExample, Placement, PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SEALS, SECURE_AGGREGATION, Scheme,
-    Seal,
-    UPLOAD_RETENTION,
+    Seal, UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};
 pub use floors::{FloorError, LEAST_NOISE_MULTIPLIER};
