@@ -6,8 +6,8 @@ use sottovoce_core::{Facts, History, Rng};
 use sottovoce_models::federated::{DynClient, DynModel, Prepared, find};
 use sottovoce_models::settings::TermsError;
 use sottovoce_models::{Reason, ReasonKind};
-use sottovoce_privacy::secagg::Identity;
-use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SecureRng};
+use sottovoce_privacy::secagg::{Identity, Message as _};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SecureRng, keeper};
 use sottovoce_protocol::{
     Disclosed, Layout, Ledger, ModelError, ModelSpec, Parameters, Policy, RoundTerms, SharedModel, Trained, codec,
 };
@@ -280,6 +280,9 @@ fn check_history(history: &[u32], items: usize) -> Result<(), ClientError> {
     if fits { Ok(()) } else { Err(ClientError::History { items }) }
 }
 
+/// Why a device seals nothing without an index.
+const NO_INDEX: &str = "the server does not say which index this device has in the cohort";
+
 /// Wraps what was disclosed as the terms say.
 fn protect<R: Randomness>(
     round: &DeviceRound<'_, R>,
@@ -299,12 +302,20 @@ fn protect<R: Randomness>(
         let sealing = Sealing::encryption(terms, privacy, key, words, &mut generator);
         return sealing.map(Upload::Sealed).map_err(Declined::terms);
     }
+    if let Some((config, key)) = privacy.config().keeper_config(terms, round.digest.bytes(), words.len()) {
+        let index = round.client_index.filter(|&index| index < terms.cohort_size);
+        let index = index.ok_or_else(|| Declined::terms(NO_INDEX))?;
+        let secret = round.randomness.seal_seed("keeper");
+        let (least, words) = (round.policy.least_cohort, std::mem::take(&mut buffers.quantized));
+        let upload = keeper::seal(&config, &key, (index, secret), least, round.identity.as_ref(), words);
+        return Ok(Upload::Message(upload.map_err(Declined::terms)?.encode().into()));
+    }
     let Some(config) = privacy.config().secagg_config(terms, round.digest.bytes(), words.len()) else {
         codec::encode_quantized(disclosed, words, &mut bytes);
         return Ok(Upload::Message(bytes.into()));
     };
     let index = round.client_index;
-    let index = index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
+    let index = index.ok_or_else(|| Declined::terms(NO_INDEX))?;
     let seed = round.randomness.seal_seed("seal");
     let words = std::mem::take(&mut buffers.quantized);
     let sealing = Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), words);

@@ -5,7 +5,7 @@ use crate::{ClientError, Declined, Randomness, streams};
 use sottovoce_core::{History, Rng};
 use sottovoce_models::federated::{DynClient, Prepared, Scratch, WorkingMemory};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
-use sottovoce_privacy::{ENCRYPTION, PrivacyConfig, PrivacyMechanism, SECURE_AGGREGATION};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SEALS};
 use sottovoce_protocol::{
     Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, ModelSpec, Parameters, Policy, PrivacyLayer,
     RoundTerms, Trained,
@@ -323,7 +323,7 @@ pub fn check_decoys(policy: &Policy, model: &ModelSpec) -> Result<(), Declined> 
 /// # Errors
 /// If a single update would be the history itself, for the server to read.
 fn check_seal(client: &DynClient, terms: &RoundTerms) -> Result<(), Declined> {
-    let is_seal = |layer: &PrivacyLayer| [SECURE_AGGREGATION, ENCRYPTION].contains(&&*layer.name);
+    let is_seal = |layer: &PrivacyLayer| SEALS.contains(&&*layer.name);
     match client.needs_seal() && !terms.privacy.layers.iter().any(is_seal) {
         true => Err(Declined::terms(format!(
             "an update of {} is the whole history, and this round has no seal that hides it: take seal = secagg",

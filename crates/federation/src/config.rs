@@ -2,7 +2,7 @@
 
 use crate::aggregation::AggregationConfig;
 use crate::participation::SimulatedParticipation;
-use crate::privacy::PrivacySettings;
+use crate::privacy::{PrivacySettings, SealKeys};
 use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, PrivacyEngine, RoundRules};
 use sottovoce_core::Rng;
 use sottovoce_models::federated::{DynModel, Epochs};
@@ -116,12 +116,12 @@ impl FederationConfig {
         model: &DynModel,
         (expected, population): (usize, usize),
         rounds: u64,
-        key: Option<&str>,
+        keys: &SealKeys<'_>,
         rng: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
         let (asked, uniform) = (self.round.ask(expected), self.participation.is_uniform());
         let privacy = self.privacy.bounded(model.sensitivity());
-        privacy.engine((expected, asked, population), (rounds, uniform), model.budget_shares(), key, rng)
+        privacy.engine((expected, asked, population), (rounds, uniform), model.budget_shares(), keys, rng)
     }
 
     /// Whether no simulated device ever discloses anything.

@@ -1,6 +1,7 @@
 //! A federated model as a recommender that is trained in the simulator.
 
 use crate::config::FederationConfig;
+use crate::privacy::SealKeys;
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
@@ -145,7 +146,7 @@ impl Simulation {
             model,
             (cohort, devices.len()),
             rounds,
-            None,
+            &SealKeys::default(),
             SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0),
         )?;
         check_dp_sgd(self.info.name, &client, engine.as_ref())?;
@@ -311,7 +312,8 @@ pub(crate) fn check_seal(
         return Ok(());
     }
     let expected = format!(
-        "secagg, bfv or ckks: an update of {name} is the whole history, and devices decline to send it in the open"
+        "secagg, keeper, bfv or ckks: an update of {name} is the whole history, and devices decline to send it in the \
+         open"
     );
     Err(FederationError::setting("seal", "none", expected))
 }

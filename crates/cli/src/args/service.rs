@@ -52,6 +52,41 @@ pub(crate) struct Serve {
     pub(crate) log_json: bool,
 }
 
+/// `keep`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sottovoce keep                                         on this machine, in ./sottovoce-keeper
+  sottovoce keep --listen 0.0.0.0:8471 --tls-certificate fullchain.pem --tls-key key.pem --least 50
+  sottovoce keep --roster members.keys                   for devices whose identities you know
+
+Run it with somebody other than the server's operator: both together could open single updates. The folder holds its key and the journal of the rounds that it has opened; never put back an older copy of it. See docs/deploying.md.")]
+pub(crate) struct Keep {
+    /// Address and port; port 0 selects a free one
+    #[arg(long, value_name = "ADDRESS", env = "SOTTOVOCE_KEEPER_LISTEN", default_value = "127.0.0.1:8471")]
+    pub(crate) listen: String,
+    /// Folder of the key and the journal
+    #[arg(long, value_name = "DIR", env = "SOTTOVOCE_KEEPER_DATA", default_value = "sottovoce-keeper")]
+    pub(crate) data: PathBuf,
+    /// Open no sums of fewer updates than this, whatever the terms of a round say
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..))]
+    pub(crate) least: u32,
+    /// Open rounds only for devices with an identity in this file, one public key a line (`sottovoce device identity`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) roster: Option<PathBuf>,
+    /// Serve only the federation with this opener, which `sottovoce federation show` prints; repeatable [default: all]
+    #[arg(long, value_name = "DIGEST", action = ArgAction::Append, value_parser = super::digest)]
+    pub(crate) opener: Vec<[u8; 32]>,
+    /// Certificate chain, in PEM
+    #[arg(long, value_name = "FILE", env = "SOTTOVOCE_KEEPER_TLS_CERTIFICATE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", env = "SOTTOVOCE_KEEPER_TLS_KEY", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Log level (error, warn, info, debug) or filter
+    #[arg(long, value_name = "FILTER", env = "SOTTOVOCE_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
 /// The server, and an operator's token.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server")]
@@ -77,6 +112,10 @@ pub(crate) enum Federation {
     #[command(after_help = "Example:
   sottovoce federation create films --model fpl --catalog-of ml-100k \\
       --set triples=20 --set cohort=50 --devices 100 --rounds 500
+  sottovoce federation create sealed --model fpl --catalog-of ml-100k \\
+      --set triples=20 --set cohort=50 --set seal=keeper --devices 100 \\
+      --keeper https://keeper.example:8471 \\
+      --keeper-key 5866666666666666666666666666666666666666666666666666666666666666
 
 The settings are the model's (`sottovoce models fpl`), among them cohort, over_selection, deadline and robust_aggregation.")]
     Create(Box<Create>),
@@ -255,6 +294,18 @@ pub(crate) struct Create {
     /// Key of `federation key` for encrypted updates; only its digest is sent
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
+    /// With seal=keeper: address of the keeper
+    #[arg(long, value_name = "URL", requires = "keeper_key")]
+    pub(crate) keeper: Option<String>,
+    /// With seal=keeper: the keeper's public key, as `sottovoce keep` prints it
+    #[arg(long, value_name = "KEY", requires = "keeper", value_parser = super::digest)]
+    pub(crate) keeper_key: Option<[u8; 32]>,
+    /// Certificate of the keeper to trust instead of the system's, in PEM
+    #[arg(long, value_name = "FILE", requires = "keeper")]
+    pub(crate) keeper_ca: Option<PathBuf>,
+    /// Let the server ask a keeper on another machine by plain http, where whoever listens can do so too
+    #[arg(long, requires = "keeper")]
+    pub(crate) keeper_plain_http: bool,
     /// Derive the server's noise and cohorts from the seed, to compare with the simulator; never for real devices
     #[arg(long)]
     pub(crate) simulated_noise: bool,

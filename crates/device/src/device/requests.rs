@@ -421,7 +421,7 @@ impl Device {
             policy: &self.policy,
             randomness: &state.randomness(&terms.model.name, terms.round, self.fresh()?),
             key: state.key.as_ref(),
-            identity: self.signing_identity(),
+            identity: self.identity_for(terms),
             client_index: invitation.client_index,
             when,
         };

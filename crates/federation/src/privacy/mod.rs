@@ -9,7 +9,7 @@ mod config;
 mod engine;
 mod quantized_sum;
 
-pub(crate) use config::PrivacySettings;
-pub use config::SEALED_FROM;
+pub use config::{KeeperKeys, SEALED_FROM};
+pub(crate) use config::{PrivacySettings, SealKeys};
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};

@@ -8,6 +8,7 @@ mod anonymous;
 mod audiences;
 pub mod catalog;
 mod config;
+mod keeper;
 mod members;
 mod norm_bound;
 mod pace_steering;
@@ -27,6 +28,7 @@ pub use audiences::{
 };
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
+pub use keeper::KeeperConfig;
 pub use published::Published;
 pub use round::Admission;
 pub use unlearning::RollbackError;

@@ -29,6 +29,7 @@ enum NextStep {
     Open,
     Measure(u64),
     CloseSealStep,
+    AskKeeper,
     Close,
     Finish,
     Unlearn,
@@ -95,6 +96,7 @@ impl Federation {
             NextStep::Open => return self.open().await,
             NextStep::Measure(id) => return self.open_measurement(id).await,
             NextStep::CloseSealStep => self.close_seal_step().await?,
+            NextStep::AskKeeper => self.ask_keeper().await?,
             NextStep::Close => self.close().await?,
             NextStep::Finish => self.finish().await?,
             NextStep::Unlearn => self.unlearn().await?,
@@ -123,6 +125,7 @@ impl Federation {
                 match (closes, closes_step) {
                     (true, _) => NextStep::Close,
                     (false, true) => NextStep::CloseSealStep,
+                    (false, false) if round.asks_keeper(now) => NextStep::AskKeeper,
                     (false, false) => NextStep::Wait,
                 }
             }

@@ -149,6 +149,9 @@ pub struct RoundView {
     pub opened: Millis,
     /// When it closes at the latest.
     pub deadline: Option<Millis>,
+    /// Why it has not closed although all updates came: the keeper does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<String>,
 }
 
 impl From<(u32, &str)> for QuarantineView {
@@ -198,6 +201,7 @@ impl Federation {
             bytes_up: round.record.bytes_up,
             opened: round.opening.opened,
             deadline: round.opening.deadline,
+            keeper: round.seal.as_ref().and_then(|seal| seal.kept()?.waits_for()),
         });
         let failure = match &state.status {
             Status::Failed(why) => Some(why.clone()),

@@ -161,7 +161,7 @@ impl Server {
     pub async fn create_federation(
         &self,
         name: &str,
-        config: FederationConfig,
+        mut config: FederationConfig,
         catalog_text: String,
     ) -> Result<Arc<Federation>, CreateError> {
         check_name(name)?;
@@ -172,6 +172,7 @@ impl Server {
             return Err(CreateError::NameTaken(name.to_owned()));
         }
         let id = *next;
+        config.keeper = config.keeper.map(|keeper| keeper.founded(&self.secret, id));
         let (config, hosted) = config.founded(id, &catalog, self.uploads.is_some())?;
         let version = self.first_version(id, name, &config, &hosted).await?;
         let json = serde_json::to_string(&config).unwrap_or_default();

@@ -5,12 +5,13 @@ pub(crate) mod client;
 
 use crate::args::{Common, Create, Federation, FederationArgs};
 use crate::commands::audience::described;
-use crate::{key_file, output};
+use crate::{folder, key_file, output};
 use anyhow::Result;
 use client::Client;
 use serde_json::{Map, Value, json};
 use sottovoce_federation::registry;
 use sottovoce_privacy::key_digest;
+use sottovoce_privacy::tokens::to_hex;
 use std::fmt::Write;
 
 /// `sottovoce federation ...`.
@@ -114,6 +115,13 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
         let rules = args.audience_rules.iter().map(|(key, value)| Ok((key.clone(), serde_json::to_value(value)?)));
         body["audiences"] = Value::Object(rules.collect::<Result<_>>()?);
     }
+    if let (Some(url), Some(key)) = (&args.keeper, &args.keeper_key) {
+        let ca = args.keeper_ca.as_deref().map(folder::read_text).transpose()?;
+        body["keeper"] = json!({"url": url, "key": to_hex(key), "plain_http": args.keeper_plain_http});
+        if let Some(ca) = ca {
+            body["keeper"]["ca"] = ca.into();
+        }
+    }
     let key = key_file::read_shared(args.federation_key.as_deref())?;
     let given = [
         ("seal_key_digest", key.as_ref().map(key_digest).map(Value::from)),
@@ -209,6 +217,11 @@ fn page(value: &Value) -> String {
     for each in value["quarantined"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "device {} is quarantined: {}", each["device"], text(each, "reason"));
     }
+    let keeper = &value["config"]["keeper"];
+    if keeper.is_object() {
+        let [url, key, opener] = ["url", "key", "opener"].map(|name| text(keeper, name));
+        let _ = writeln!(out, "the keeper is {url} with the key {key}; to it the federation is the opener {opener}");
+    }
     let open = &value["under_way"];
     if open.is_object() {
         let fields = ["round", "asked", "stored", "wanted", "declined", "refused"];
@@ -218,6 +231,9 @@ fn page(value: &Value) -> String {
             "round {round} is open: {asked} devices selected, {stored} of {wanted} updates stored, {declined} declined, \
              {refused} rejected"
         );
+        if let Some(why) = open["keeper"].as_str() {
+            let _ = writeln!(out, "{why}");
+        }
     }
     out
 }
