@@ -27,7 +27,8 @@ use std::sync::Arc;
 /// - 7: audiences
 /// - 8: pages read last
 /// - 9: the federation's protection, the device's own account
-const VERSION: u8 = 9;
+/// - 10: a private model fitted outside rounds
+const VERSION: u8 = 10;
 
 /// A device's membership in its federation.
 #[derive(Clone, PartialEq, Eq)]
@@ -81,6 +82,14 @@ pub(crate) struct PrivateModel {
     pub(crate) values: Vec<f32>,
 }
 
+/// A private model that was fitted outside rounds, to recommend with. No update depends on it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fitted {
+    pub(crate) private: PrivateModel,
+    /// Digest of the shared model that it was fitted to.
+    pub(crate) digest: [u8; 32],
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     /// The server's address and certificate authority, for the embedder.
@@ -107,6 +116,7 @@ pub(crate) struct State {
     pub(crate) private: Option<PrivateModel>,
     /// Private model trained only on the disclosed items.
     pub(crate) disclosed: Option<PrivateModel>,
+    pub(crate) fitted: Option<Fitted>,
     /// The last round for which an update was made.
     pub(crate) last_round: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
@@ -162,6 +172,10 @@ impl State {
         reading::write(&self.pages, &mut out);
         self.protection.write(&mut out);
         self.account.write(&mut out);
+        out.optional(self.fitted.as_ref(), |out, fitted| {
+            write_private(out, &fitted.private);
+            out.0.extend_from_slice(&fitted.digest);
+        });
         out.0
     }
 
@@ -196,6 +210,7 @@ impl State {
             pages: Arc::default(),
             private: from.optional("private model", read_private)?,
             disclosed: None,
+            fitted: None,
             last_round: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
             pending: from.optional("update", |from| {
                 let round = RoundId(from.number("update's round")?);
@@ -245,6 +260,11 @@ impl State {
         if version >= 9 {
             state.protection = Protection::read(from)?;
             state.account = Account::read(from)?;
+        }
+        if version >= 10 {
+            state.fitted = from.optional("fitted model", |from| {
+                Ok(Fitted { private: read_private(from)?, digest: from.array("fitted model's digest")? })
+            })?;
         }
         from.end("end")?;
         Ok(state)
@@ -453,6 +473,10 @@ mod tests {
             audiences: crate::audiences::tests::state(),
             protection: crate::protection::tests::protection(),
             account: crate::account::tests::account(),
+            fitted: Some(Fitted {
+                private: PrivateModel { model: ModelSpec::default(), values: vec![0.5, -1.0] },
+                digest: [6; 32],
+            }),
         }
     }
 
@@ -471,12 +495,16 @@ mod tests {
             pages: Arc::default(),
             protection: Protection::default(),
             account: Account::default(),
+            fitted: None,
             ..state()
         };
         state.policy.refused_layers.clear();
         state.policy.disclosure = DisclosureMode::PerRound;
         state.policy.audiences = AudiencePolicy::default();
         let mut older = state.encode();
+        assert_eq!(older.pop(), Some(0));
+        older[0] = 9;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         let mut about_protection = Writer::default();
         state.protection.write(&mut about_protection);
         state.account.write(&mut about_protection);
@@ -521,8 +549,8 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[10], &state().encode()[1..]].concat();
-        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 10, this build reads 9");
+        let newer = [&[11], &state().encode()[1..]].concat();
+        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 11, this build reads 10");
     }
 
     proptest! {
