@@ -114,6 +114,8 @@ pub struct Federation {
     retention: Option<Retention>,
     services: Services,
     state: Mutex<State>,
+    /// Held while the plan is read, changed and stored.
+    planning: tokio::sync::Mutex<()>,
     coordinator: Mutex<Coordinator>,
     /// The measurement under way, if the open round is one.
     measuring: Mutex<Option<Measuring>>,
@@ -309,6 +311,7 @@ impl Federation {
             retention,
             services,
             state: Mutex::new(state),
+            planning: tokio::sync::Mutex::default(),
             coordinator: Mutex::new(coordinator),
             measuring: Mutex::new(measuring),
             audience_noise: OnceLock::new(),

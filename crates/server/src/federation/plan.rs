@@ -193,6 +193,7 @@ impl Federation {
     pub async fn extend(&self, rounds: u64) -> Result<(), PlanError> {
         require("rounds", rounds > 0 && rounds <= u64::from(u32::MAX), &rounds, "1 to 4294967295")?;
         self.check_goes_on()?;
+        let _planning = self.planning.lock().await;
         let plan = self.plan();
         self.set_plan(Plan { added_rounds: plan.added_rounds + rounds, ..plan }, true).await
     }
@@ -204,6 +205,7 @@ impl Federation {
     pub async fn reschedule(&self, schedule: Option<Schedule>, endless: bool) -> Result<(), PlanError> {
         schedule.as_ref().map_or(Ok(()), Schedule::check)?;
         self.check_goes_on()?;
+        let _planning = self.planning.lock().await;
         let since = schedule.as_ref().map_or(0, |_| self.now());
         let plan = Plan { schedule, endless, since, occasion: None, ..self.plan() };
         self.set_plan(plan, endless).await
@@ -230,7 +232,7 @@ impl Federation {
         }
     }
 
-    /// Stores a plan; `resumes`: a finished federation trains again.
+    /// Stores a plan, while plans are locked; `resumes`: a finished federation trains again.
     async fn set_plan(&self, plan: Plan, resumes: bool) -> Result<(), PlanError> {
         let federation = self.id;
         let text = serde_json::to_string(&plan).unwrap_or_default();

@@ -172,6 +172,7 @@ impl Federation {
         let issuer = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
         let terms = issuer.iter().try_fold(terms, anonymous::with_key)?;
         let terms = self.retention.iter().try_fold(terms, |terms, _| retention::with_notice(terms))?;
+        let planning = self.planning.lock().await;
         let plan = self.begin_occasion(&opening);
         let changes = plan.iter().map(|(_, change)| change.clone()).chain([Change::OpenRound(opening.clone())]);
         self.services.queue.commit(changes.collect()).await?;
@@ -184,7 +185,7 @@ impl Federation {
         state.too_few = None;
         state.plan = plan.map_or_else(|| state.plan.clone(), |(plan, _)| plan);
         state.round = Some(round);
-        drop(state);
+        drop((state, planning));
         info!(federation = %self.name, round = number, asked, "round opened");
         Ok(true)
     }
@@ -270,10 +271,12 @@ impl Federation {
             ..RoundRecord::default()
         };
         let close = Change::CloseRound(Box::new(record.clone()), None);
+        let planning = self.planning.lock().await;
         let plan = self.begin_occasion(&opening);
         let changes = plan.iter().map(|(_, change)| change.clone()).chain([Change::OpenRound(opening), close]);
         self.services.queue.commit(changes.collect()).await?;
         plan.into_iter().for_each(|(plan, _)| self.state().plan = plan);
+        drop(planning);
         self.closed(None, round);
         self.report(&record);
         Ok(())
