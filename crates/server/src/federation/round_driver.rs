@@ -305,7 +305,7 @@ impl Federation {
                 published = Some((version, model));
             }
         }
-        record.closed = now();
+        record.closed = self.now();
         let version = published.as_ref().map(|(version, _)| version.clone());
         self.commit(Change::CloseRound(Box::new(record.clone()), version)).await?;
         self.closed(published, record.round);
@@ -356,7 +356,7 @@ impl Federation {
 
     pub(super) fn report(&self, record: &RoundRecord) {
         let RoundRecord { round, asked, counted, declined, refused, .. } = *record;
-        let seconds = (record.closed - record.opened) as f64 / 1000.0;
+        let seconds = record.closed.saturating_sub(record.opened) as f64 / 1000.0;
         if record.version.is_some() || record.counted > 0 {
             info!(federation = %self.name, round, asked, counted, declined, refused, seconds, "round closed");
         } else {

@@ -86,8 +86,7 @@ fn in_mid_training_a_device_recommends_and_then_takes_part() {
         let town = Town::open(folder.path());
         town.create(fpl(4, 6));
         let mut people = town.people(4);
-        town.until("two rounds", &mut people, |federation| federation.public().version == 2);
-        crate::scene::wait_until("round 2 is open", || town.federation().view(0).under_way.is_some());
+        town.hold(&mut people, 2);
         let mut late = town.device(90, &history(1, 90), options(recommends));
         let next = town.step(&mut late);
         assert!(matches!(&next, NextStep::Wait(_, WaitReason::NoRound { state }) if state == "waiting"), "{next:?}");

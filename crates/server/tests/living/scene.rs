@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sottovoce_device::{
     Device, Enrolment, History, HttpOptions, HttpTransport, MemoryStore, Method, NextStep, Options, Request, Response,
-    Secret, Seeds, Timing, Transport,
+    Secret, Seeds, Timing, Transport, WaitReason,
 };
 use sottovoce_protocol::Policy;
 use sottovoce_server::federation::{Clock, Federation, FederationConfig};
@@ -130,10 +130,40 @@ impl Town {
     /// Lets devices work until something holds.
     pub(crate) fn until(&self, what: &str, devices: &mut [Device], mut holds: impl FnMut(&Federation) -> bool) {
         let (transport, federation) = (self.transport(), self.federation());
-        wait_until(what, || {
-            devices.iter_mut().for_each(|device| drop(device.step(&transport, seconds()).unwrap()));
-            holds(&federation)
-        });
+        let start = Instant::now();
+        loop {
+            let step = |device: &mut Device| device.step(&transport, seconds()).unwrap();
+            let last: Vec<NextStep> = devices.iter_mut().map(step).collect();
+            let refused = |next: &NextStep| match next {
+                NextStep::Wait(_, WaitReason::Declined { why, .. } | WaitReason::UpdateRejected { why, .. }) => {
+                    Some(why.clone())
+                }
+                _ => None,
+            };
+            assert_eq!(last.iter().find_map(refused), None, "{what}");
+            if holds(&federation) {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}: {last:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Holds so many rounds with these devices, and waits until the next one is open.
+    pub(crate) fn hold(&self, devices: &mut [Device], rounds: usize) {
+        let federation = self.federation();
+        let is_open = || federation.view(now()).under_way.is_some();
+        for _ in 0..rounds {
+            let version = federation.public().version;
+            wait_until("a round is open", is_open);
+            for device in &mut *devices {
+                wait_until("the device's update is accepted", || {
+                    matches!(self.step(device), NextStep::Wait(_, WaitReason::UpdateAccepted { .. }))
+                });
+            }
+            wait_until("the round produces a version", || federation.public().version > version);
+        }
+        wait_until("the next round is open", is_open);
     }
 
     pub(crate) fn step(&self, device: &mut Device) -> NextStep {
@@ -168,7 +198,8 @@ impl Town {
 
 pub(crate) fn options(recommends: bool) -> Options {
     let timing = Timing { initial_backoff: Duration::from_millis(5), ..Timing::default() };
-    Options { timing, recommends, ..Options::default() }
+    // This build has no source of random numbers.
+    Options { timing, recommends, entropy: || Ok([7; 32]), ..Options::default() }
 }
 
 /// Which of the best items of a list are of a kind.
