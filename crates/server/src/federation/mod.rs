@@ -398,7 +398,7 @@ impl Federation {
             Status::Finished | Status::Failed(_) | Status::Archived => "finished",
         };
         let waits = state.round.is_none() && state.status == Status::Running;
-        let waits_for = waits.then(|| self.waits_for(&state, now)).flatten();
+        let waits_for = waits.then(|| self.waits_for(&state)).flatten();
         drop(state);
         // With this device there may be enough to open a round.
         if waits && self.config.present_within.is_some() {

@@ -176,7 +176,7 @@ impl Federation {
             version: state.current.version.0,
             digest: to_hex(&state.current.digest),
             state: state.status.name(),
-            waits_for: self.waits_for(&state, crate::now()),
+            waits_for: self.waits_for(&state),
             samples: self.config.samples,
             unlearn: self.config.unlearn,
             record_uploads: self.config.record_uploads,

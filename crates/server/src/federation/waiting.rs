@@ -1,8 +1,7 @@
 //! What a federation waits for, in words for operators and owners.
 
 use super::{Federation, State};
-use crate::storage::{Millis, Status};
-use std::fmt::Write;
+use crate::storage::Status;
 
 /// The last attempt to open a round found too few devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +28,7 @@ impl TooFew {
 
 impl Federation {
     /// What has to happen before training goes on; `None` if it has ended.
-    pub(super) fn waits_for(&self, state: &State, now: Millis) -> Option<String> {
+    pub(super) fn waits_for(&self, state: &State) -> Option<String> {
         match &state.status {
             Status::Running => (),
             Status::Paused => return Some("an operator to resume it".to_owned()),
@@ -39,12 +38,10 @@ impl Federation {
             let (wanted, stored) = (round.opening.wanted, round.stored);
             let missing = wanted.saturating_sub(stored);
             let updates = if missing == 1 { "update" } else { "updates" };
-            let mut text =
-                format!("{missing} more {updates} of round {}: {stored} of {wanted} came", round.opening.round);
-            if let Some(left) = round.opening.deadline.map(|deadline| deadline.saturating_sub(now).div_ceil(1000)) {
-                let _ = write!(text, "; it closes in {left} s at the latest");
-            }
-            return Some(text);
+            return Some(format!(
+                "{missing} more {updates} of round {}: {stored} of {wanted} came",
+                round.opening.round
+            ));
         }
         let (enrolled, needed) = (state.members.admitted(), self.config.devices as usize);
         if enrolled < needed {
