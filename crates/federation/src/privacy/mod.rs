@@ -10,5 +10,6 @@ mod engine;
 mod quantized_sum;
 
 pub(crate) use config::PrivacySettings;
+pub use config::SEALED_FROM;
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};
