@@ -20,7 +20,7 @@ pub(crate) use device::Device;
 pub(crate) use device::{Audiences, ChangePolicy, ClickLog, Enrol, JoinAudiences, Location, RunDevice};
 pub(crate) use experiment::{Bench, Demo, Models, Run};
 #[cfg(feature = "serve")]
-pub(crate) use service::{Create, FederationArgs, ServerArgs};
+pub(crate) use service::{Create, End, FederationArgs, Schedule, ServerArgs};
 pub(crate) use service::{Federation, Fleet, Keep, Serve};
 pub(crate) use training::{ClickArgs, Evaluate, ModelSettings, PeoplePart, Recommend, Train, Unlearn};
 

@@ -61,6 +61,7 @@ pub mod bytes;
 pub mod criteria;
 mod digest;
 mod error;
+mod fitting;
 mod loaded;
 mod randomness;
 mod round;
@@ -71,6 +72,7 @@ pub use audiences::{RANDOMISED_RESPONSE, category_scores, measurement_epsilon, q
 pub use criteria::{Figures, NoFigures};
 pub use digest::Digest;
 pub use error::{ClientError, Declined};
+pub use fitting::Fitting;
 pub use loaded::{DeviceRound, LoadedModel, Outcome, Upload};
 pub use randomness::{InRound, Randomness, Secret, Seeds, SimulatedRandomness};
 pub use round::{Buffers, Device, Round, Session, Training, check_decoys, policy_in};

@@ -237,8 +237,16 @@ impl LoadedModel {
         Ok(Outcome { private, disclosed: withholds.then_some(disclosed), upload })
     }
 
+    /// The client, what it computed from the shared model, and working memory.
+    #[expect(clippy::type_complexity, reason = "borrows of three fields")]
+    pub(crate) fn parts(
+        &mut self,
+    ) -> (&DynClient, Option<&(Weak<SharedModel>, Prepared)>, Option<&mut (usize, u32, Buffers)>) {
+        (&self.client, self.prepared.as_ref(), self.buffers.as_mut())
+    }
+
     /// The private model to go on with: the one there is, or a new one.
-    fn continue_from(&self, there: Option<&[f32]>, rng: impl FnOnce() -> Rng) -> Vec<f32> {
+    pub(crate) fn continue_from(&self, there: Option<&[f32]>, rng: impl FnOnce() -> Rng) -> Vec<f32> {
         match there.filter(|values| values.len() == self.private_values()) {
             Some(values) => values.to_vec(),
             None => {
@@ -250,7 +258,7 @@ impl LoadedModel {
     }
 
     /// Checks that everything belongs to this model; returns the size of the catalog.
-    fn check(&self, shared: &Parameters, found: usize, history: &[u32]) -> Result<usize, ClientError> {
+    pub(crate) fn check(&self, shared: &Parameters, found: usize, history: &[u32]) -> Result<usize, ClientError> {
         let items = self.items(shared);
         shared.check(&self.layout(items)?)?;
         let expected = self.private_values();
@@ -262,7 +270,7 @@ impl LoadedModel {
     }
 
     /// Computes what depends on the shared model alone, and makes working memory, unless that was done.
-    fn prepare(&mut self, shared: &Arc<SharedModel>, items: usize, layout: &Layout) {
+    pub(crate) fn prepare(&mut self, shared: &Arc<SharedModel>, items: usize, layout: &Layout) {
         let this = Arc::downgrade(shared);
         if !self.prepared.as_ref().is_some_and(|(of, _)| of.ptr_eq(&this)) {
             self.prepared = Some((this, self.client.prepare(&shared.parameters)));

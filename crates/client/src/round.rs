@@ -83,6 +83,19 @@ impl Buffers {
         client.working_memory(&self.scratch)
     }
 
+    /// Trains for the private model alone: the update is discarded.
+    pub(crate) fn train_alone(
+        &mut self,
+        client: &DynClient,
+        input: TrainInput<'_, Prepared>,
+        rng: &mut Rng,
+    ) -> Result<TrainStats, ClientError> {
+        self.discarded.expect_no_disclosure();
+        let stats = client.train(input, &mut self.scratch, rng, &mut self.discarded);
+        self.discarded.clear();
+        Ok(stats?)
+    }
+
     /// Discards the update.
     pub fn discard(&mut self) {
         self.trained.clear();
@@ -175,12 +188,10 @@ impl<'a> Round<'a> {
         if device.private.is_empty() {
             return Ok(());
         }
-        buffers.discarded.expect_no_disclosure();
         let (private, history) = (&mut *device.private, device.history);
         let input = TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden: &[] };
         let mut rng = rng.stream(streams::OWN_TRAINING, 0);
-        self.client.train(input, &mut buffers.scratch, &mut rng, &mut buffers.discarded)?;
-        buffers.discarded.clear();
+        buffers.train_alone(self.client, input, &mut rng)?;
         check_finite(device.private)
     }
 

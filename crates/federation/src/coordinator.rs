@@ -230,12 +230,42 @@ impl Coordinator {
         self.cohort.size(self.selector.population().len())
     }
 
+    /// Sums have room for so many devices; more would all have to be turned away.
+    fn room(&self) -> usize {
+        let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
+        quantization.map_or(usize::MAX, |quantization| quantization.devices as usize)
+    }
+
+    /// The most updates that a round wants, however many devices there are; `None`: any number.
+    pub fn most_updates(&self) -> Option<usize> {
+        let everybody = u32::MAX as usize;
+        Some(self.cohort.size(everybody).min(self.room())).filter(|&most| most < everybody)
+    }
+
+    /// What a device needs to know of the model that it downloads without taking part in a round: terms without a
+    /// round, criteria or layers of privacy, because nothing leaves.
+    ///
+    /// # Errors
+    /// If they cannot be sent.
+    pub fn model_terms(&self) -> Result<RoundTerms, FederationError> {
+        let (federation, model) = self.announcement.model();
+        let draft = TermsDraft { federation, model: model.clone(), ..TermsDraft::default() };
+        Ok(RoundTerms::freeze(draft)?.for_round(self.round(), self.shared.version, 0))
+    }
+
     /// Whether another round may be held: not if it would spend more than there is.
     ///
     /// # Errors
     /// If the budget of differential privacy does not allow it.
     pub fn check_budget(&self) -> Result<(), FederationError> {
-        let population = self.selector.population().len();
+        self.check_budget_of(self.selector.population().len())
+    }
+
+    /// The same with so many devices.
+    ///
+    /// # Errors
+    /// As [`check_budget`](Self::check_budget).
+    pub fn check_budget_of(&self, population: usize) -> Result<(), FederationError> {
         match &self.privacy_engine {
             Some(privacy_engine) => privacy_engine.may_spend(self.cohort.size(population), population),
             None => Ok(()),
@@ -278,10 +308,7 @@ impl Coordinator {
         attempt: u64,
         reachable: Option<&dyn Fn(u32) -> bool>,
     ) -> SelectedCohort<'_> {
-        // Sums have room for so many devices; more would all have to be turned away.
-        let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
-        let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
-        let ask = self.rules.ask(self.wanted()).min(room);
+        let ask = self.rules.ask(self.wanted()).min(self.room());
         let everybody = |_: u32| true;
         // Noise on sums is accounted for by how cohorts are drawn otherwise.
         if let Some(rounds) = self.disjoint.filter(|&rounds| rounds > 1 && !self.accounts()) {

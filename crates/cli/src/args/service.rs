@@ -50,6 +50,9 @@ pub(crate) struct Serve {
     /// Log in JSON, one object per line
     #[arg(long)]
     pub(crate) log_json: bool,
+    /// Write a new admin's token into the data folder, if the others are lost; it is recorded as an act
+    #[arg(long)]
+    pub(crate) new_admin_token: bool,
 }
 
 /// `keep`.
@@ -150,6 +153,25 @@ not devices from a server that lies.")]
     /// End training; the model can still be downloaded
     #[command(after_help = "Example:\n  sottovoce federation finish films")]
     Finish(FederationArgs),
+    /// Add rounds; a federation that has finished trains again
+    #[command(after_help = "Example:\n  sottovoce federation extend films --rounds 50")]
+    Extend {
+        #[command(flatten)]
+        of: FederationArgs,
+        /// Number of rounds to add
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+        rounds: u64,
+    },
+    /// Set when rounds are held, and whether there is an end to them
+    #[command(after_help = "Examples:
+  sottovoce federation schedule films --at 02:30 --endless
+  sottovoce federation schedule films --every-hours 6 --rounds 3
+  sottovoce federation schedule films --new-people 20 --endless
+  sottovoce federation schedule films --off
+
+Each replaces the schedule from before. Rounds that were missed while the server was off are held once, late. A
+federation without end stops when its privacy budget is spent, if it has one.")]
+    Schedule(Schedule),
     /// List closed rounds, the latest first
     #[command(after_help = "Example:\n  sottovoce federation rounds films --limit 5")]
     Rounds {
@@ -197,6 +219,20 @@ resumes. `federation show` lists the versions that are stored (--keep-versions o
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
     },
+    /// List the tokens for enrolment and advertisers, with their uses left and when they expire
+    #[command(after_help = "Example:\n  sottovoce federation tokens films")]
+    Tokens(FederationArgs),
+    /// Revoke a token for enrolment or of an advertiser
+    #[command(after_help = "Example:\n  sottovoce federation revoke-token films 3
+
+`federation tokens` lists their numbers. Devices that enrolled with it stay; `federation revoke` revokes a device.")]
+    RevokeToken {
+        #[command(flatten)]
+        of: FederationArgs,
+        /// Number of the token
+        #[arg(value_name = "TOKEN")]
+        token: u64,
+    },
     /// Create an advertiser's token
     #[command(after_help = "Example:\n  sottovoce federation advertiser news --label 'ski shop' > advertiser.token")]
     Advertiser {
@@ -232,13 +268,84 @@ resumes. `federation show` lists the versions that are stored (--keep-versions o
     Operator {
         #[command(flatten)]
         server: ServerArgs,
-        /// observer (reads), operator (creates, pauses, admits devices), admin (creates tokens)
+        /// observer (reads), operator (creates, pauses, admits devices), admin (creates tokens, deletes)
         #[arg(long, value_parser = ["observer", "operator", "admin"])]
         role: String,
+        /// Hours after which it expires [default: never]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        hours: Option<u64>,
         /// Name of the token
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
     },
+    /// List operators' tokens
+    #[command(after_help = "Example:\n  sottovoce federation operators")]
+    Operators(ServerArgs),
+    /// Revoke an operator's token
+    #[command(after_help = "Example:\n  sottovoce federation revoke-operator 2
+
+`federation operators` lists their numbers. If the last admin's token is lost, `sottovoce serve --new-admin-token`
+writes another one on the server's own machine.")]
+    RevokeOperator {
+        #[command(flatten)]
+        server: ServerArgs,
+        /// Number of the token
+        #[arg(value_name = "TOKEN")]
+        token: u64,
+    },
+    /// List what operators did, the latest first
+    #[command(after_help = "Example:\n  sottovoce federation acts --limit 5 --json")]
+    Acts {
+        #[command(flatten)]
+        server: ServerArgs,
+        /// Number of acts
+        #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// Close a federation for good: its model stays, nothing of its devices does
+    #[command(after_help = "Examples:\n  sottovoce federation archive films          says what would be deleted
+  sottovoce federation archive films --yes    does it")]
+    Archive(End),
+    /// Delete a federation with its model
+    #[command(after_help = "Examples:\n  sottovoce federation delete films          says what would be deleted
+  sottovoce federation delete films --yes    does it")]
+    Delete(End),
+}
+
+/// `federation schedule`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("when").required(true).args(["every_hours", "at", "new_people", "off"]))]
+pub(crate) struct Schedule {
+    #[command(flatten)]
+    pub(crate) of: FederationArgs,
+    /// So many hours after the last rounds began
+    #[arg(long, value_name = "HOURS")]
+    pub(crate) every_hours: Option<f64>,
+    /// At this time of the day, in UTC
+    #[arg(long, value_name = "HH:MM")]
+    pub(crate) at: Option<String>,
+    /// When so many devices have enrolled since the last rounds began
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) new_people: Option<u32>,
+    /// No schedule: one round after the other
+    #[arg(long)]
+    pub(crate) off: bool,
+    /// Rounds each time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Without an end; otherwise training ends with its number of rounds
+    #[arg(long)]
+    pub(crate) endless: bool,
+}
+
+/// `federation archive` and `federation delete`.
+#[derive(Debug, Args)]
+pub(crate) struct End {
+    #[command(flatten)]
+    pub(crate) of: FederationArgs,
+    /// Do it; otherwise this only says what would be deleted
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// A federation on a server.

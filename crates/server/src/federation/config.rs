@@ -161,6 +161,9 @@ pub enum ConfigError {
     /// The first version of the model.
     #[error(transparent)]
     Federation(#[from] FederationError),
+    /// No round could ever be held.
+    #[error("{0}")]
+    NeverMet(String),
     /// Uploads cannot be retained.
     #[error("record_uploads: {0}")]
     Retention(&'static str),
@@ -250,6 +253,7 @@ impl FederationConfig {
         let hosted = |config: &Self| {
             let hosted = config.host(federation, catalog)?;
             config.check_seal(&hosted.coordinator)?;
+            config.check_possible(&hosted.coordinator)?;
             config.check_retention(&hosted.coordinator, has_folder)?;
             Ok(hosted)
         };
@@ -319,6 +323,42 @@ impl FederationConfig {
         let expected =
             "the number of devices that sealed rounds are to have, and at least 3: sums have room for that many";
         require("devices", protection.seals(devices).is_ok(), &self.devices, expected)
+    }
+
+    /// Checks that rounds can be held and updates accepted, once enough devices are there. At creation only: a
+    /// federation that exists waits, and says for what.
+    pub(crate) fn check_possible(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
+        let never = |why: String| Err(ConfigError::NeverMet(why));
+        if let Some((minimum, most)) = self.minimum.zip(coordinator.most_updates())
+            && minimum as usize > most
+        {
+            return never(format!(
+                "minimum is {minimum}, but a round wants at most {most} updates, so that every round would be \
+                 abandoned: give a minimum of at most {most}, or a larger cohort (`--set cohort={minimum}`; with a seal \
+                 or noise `--devices` too)"
+            ));
+        }
+        if let Some(present) = self.present_within.filter(|&seconds| seconds < self.check_in_seconds.max(1)) {
+            let interval = self.check_in_seconds.max(1);
+            return never(format!(
+                "present_within is {present} s, but devices check in every {interval} s, so that few are ever present: \
+                 give a present_within of at least {interval}, or a shorter `--check-in-seconds`"
+            ));
+        }
+        if let Err(FederationError::Budget(why)) = coordinator.check_budget_of(self.devices as usize) {
+            return never(format!(
+                "the privacy budget allows no round: {why}; give a larger epsilon, a larger noise_multiplier (0: as \
+                 much noise as all rounds need), or more devices"
+            ));
+        }
+        let message = coordinator.privacy().filter(|privacy| privacy.sends_quantized());
+        let bytes = message.map_or(0, PrivacyMechanism::message_bytes);
+        if let Some(limit) = self.upload_bytes.filter(|&limit| limit < bytes) {
+            return never(format!(
+                "upload_bytes is {limit}, but every update has at least {bytes} bytes: leave it out, or give more"
+            ));
+        }
+        Ok(())
     }
 
     /// Checks that uploads can be retained, if they are to be.
