@@ -9,6 +9,7 @@ mod config;
 mod engine;
 mod quantized_sum;
 
-pub(crate) use config::PrivacySettings;
+pub(crate) use accountant::PrivacyAccountant;
+pub(crate) use config::{NoiseKind, NoiseShape, PrivacySettings, SealKind};
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};
