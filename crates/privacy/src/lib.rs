@@ -55,7 +55,7 @@ mod spending;
 pub mod tokens;
 
 pub use config::{
-    ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, NOISE, Noise, NoiseDistribution, PerExample, Placement,
+    ACCEPTABLE, ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, NOISE, Noise, NoiseDistribution, PerExample, Placement,
     PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};

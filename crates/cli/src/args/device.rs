@@ -2,8 +2,7 @@
 
 use super::{TOP_K, cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
-use sottovoce_device::ACCEPTABLE;
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
+use sottovoce_privacy::{ACCEPTABLE, ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
 use sottovoce_protocol::{DisclosureMode, LayerRequirement, Policy};
 use std::path::PathBuf;
 

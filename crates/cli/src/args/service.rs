@@ -87,8 +87,9 @@ The settings are the model's (`sottovoce models fpl`), among them cohort, over_s
   sottovoce device enrol --server https://films.example:8443 --federation films \\
       --token-file token --history my-films.tsv --federation-key films.key --accept encryption
 
-Give the file to devices, not to the server. Whoever has it can decrypt the updates. Encryption needs a build with the
-cargo feature `he`. It protects a database that is stolen from the server, not devices from a server that lies.")]
+Give the file to devices, not to the server. Whoever has it can decrypt the updates. Encryption
+needs a build with the cargo feature `he`. It protects a database that is stolen from the server,
+not devices from a server that lies.")]
     Key {
         /// File to write; it must not exist yet
         #[arg(long, value_name = "FILE")]

@@ -16,12 +16,17 @@ fn federation_pauses_resumes_and_survives_restarts() {
     assert!(serving.stop(), "SIGTERM ends the server");
     let _serving = server.serve();
     assert_eq!(server.operate(&["show", "town"])["state"], "paused");
-    let waiting = printed(&mut server.fleet("town", &["--data", TOWN, "--seconds", "0.3"]));
+    let store = server.path("fleet");
+    let fleet = ["--data", TOWN, "--store", store.to_str().unwrap()];
+    let waiting = printed(&mut server.fleet("town", &[&fleet[..], &["--seconds", "0.3"]].concat()));
     let told: Value = serde_json::from_str(&waiting).unwrap();
     assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (Some(50), Some(0)));
     assert_eq!(server.operate(&["resume", "town"])["state"], "running");
-    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &["--data", TOWN]))).unwrap();
+    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &fleet))).unwrap();
     assert_eq!((told["updates"].as_u64(), told["version"].as_u64()), (Some(150), Some(3)));
+    // Without the devices' state nobody can take their places, and the message says what would have helped.
+    let others = error_of(&mut server.fleet("town", &["--data", TOWN]));
+    assert!(others.contains("key-used") && others.contains("--store"), "{others}");
     assert_eq!(server.operate(&["list"])["federations"].as_array().unwrap().len(), 1);
     assert!(server.log().contains("finished"));
 }

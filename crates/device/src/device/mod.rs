@@ -10,7 +10,6 @@ mod responses;
 
 pub use audiences::AudienceMembership;
 pub use owner::DisclosedItem;
-pub use protection::ACCEPTABLE;
 pub use recommend::{Explanation, Recommendation, RecommendedItem};
 pub use requests::Action;
 
@@ -59,7 +58,7 @@ pub struct Enrolment {
     /// Identities of other devices, where rounds ask for them. They must not come from the server either; the policy
     /// then requires identities.
     pub roster: Option<Roster>,
-    /// Layers that need the owner's word and have it: [`ACCEPTABLE`].
+    /// Layers that need the owner's word and have it: [`sottovoce_privacy::ACCEPTABLE`].
     pub accept: BTreeSet<String>,
 }
 

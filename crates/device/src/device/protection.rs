@@ -12,9 +12,6 @@ const NO_ENCRYPTION: &str = "encryption under a key that devices share protects 
     from the server itself, which can have a device open any single update for it: `sottovoce device policy --accept \
     encryption` agrees to that";
 
-/// What needs an owner's word before the device takes part.
-pub const ACCEPTABLE: [&str; 1] = [ENCRYPTION];
-
 impl Device {
     /// That these layers are no weaker than this device goes, whatever it met before.
     pub(super) fn check_floors(&self, terms: &RoundTerms, config: &PrivacyConfig) -> Result<(), Declined> {

@@ -10,17 +10,19 @@ use crate::output::{self, Usage, usage};
 use crate::people;
 use crate::prepared::from_plan;
 use crate::progress::Bar;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    ACCEPTABLE, Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
-    Options, ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Options,
+    ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, StopReason, Store, Timing, Transport,
+    TransportError,
 };
 use sottovoce_experiment::people::Part;
 use sottovoce_experiment::prepare::DataPlan;
 use sottovoce_federation::Population;
 use sottovoce_models::TensorData;
+use sottovoce_privacy::ACCEPTABLE;
 use sottovoce_protocol::{AudiencePolicy, Policy, Reportable, SharedModel, codec, limits};
 use std::path::Path;
 use std::sync::Arc;
@@ -258,6 +260,18 @@ fn secret_of(seed: u64, user: u32) -> Secret {
     Secret::new(bytes)
 }
 
+fn cannot_enrol(why: &StopReason) -> anyhow::Error {
+    let enrolled_before = matches!(why, StopReason::Rejected { code, .. } if code == "key-used");
+    let hint = match enrolled_before {
+        true => {
+            "\nthis fleet has enrolled here before and kept no state: with `--store DIR` a fleet can be resumed; with \
+            another `--seed` it enrols anew, as more devices"
+        }
+        false => "",
+    };
+    anyhow!("a device cannot enrol: {why}{hint}")
+}
+
 /// Enrols one after the other, so that devices are numbered in the order of users.
 fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quiet: bool) -> Result<()> {
     let mut bar = Bar::new("enrolling", devices.len() as u64, quiet);
@@ -270,11 +284,11 @@ fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quie
                     if let Some(sottovoce_device::NextStep::Stop(end)) =
                         device.handle_response(start.elapsed(), answer)?
                     {
-                        bail!("a device cannot enrol: {end}");
+                        return Err(cannot_enrol(&end));
                     }
                 }
                 Action::Idle(sottovoce_device::NextStep::Wait(wait, _)) => std::thread::sleep(wait),
-                Action::Idle(sottovoce_device::NextStep::Stop(end)) => bail!("a device cannot enrol: {end}"),
+                Action::Idle(sottovoce_device::NextStep::Stop(end)) => return Err(cannot_enrol(&end)),
                 Action::Train => bail!("a device that is not enrolled trains"),
             }
         }
