@@ -92,7 +92,9 @@ impl Recommenders {
     ) -> Result<Outcome, TrialError> {
         let RecommenderTraining { model, settings, protocol, stage, select, .. } = training;
         if !select.is_empty() {
-            return Err(TrialError::Broken("`select` is for data sets of interactions, and these are clicks".to_owned()));
+            return Err(TrialError::Broken(
+                "`select` is for data sets of interactions, and these are clicks".to_owned(),
+            ));
         }
         let part = if *stage == Stage::Validation { Part::Validation } else { Part::Test };
         let plan = LookalikePlan { model, settings, seed: trial.seed, people, before: before.as_ref(), part };

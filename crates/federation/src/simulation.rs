@@ -509,7 +509,8 @@ impl Recommender for Simulation {
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         let (width, items) = (self.client.private_values(), train.catalog_size());
-        let lengths: Vec<u32> = self.histories(train).lengths().map_err(|error| ModelError::Restore(error.to_string()))?;
+        let lengths: Vec<u32> =
+            self.histories(train).lengths().map_err(|error| ModelError::Restore(error.to_string()))?;
         self.fit_to(&Population::of_lengths(&lengths, items), items);
         let private = stored::take_floats(tensors, USERS, &[train.users(), width])?.to_vec();
         let layout = (items > 0).then(|| self.model.server().layout(items)).transpose();

@@ -56,13 +56,14 @@ fn the_best_candidate_is_taken_and_trained_on_everything() {
     let seal = [("seal", word("secagg"))];
     let choice = chosen("fed-ease", &seal, &of("regularisation", &[1e6, 5.0, 0.001])).unwrap();
     let found = values(&choice);
-    assert_eq!((choice.chosen, choice.trainings, choice.noise), (1, 1, 0.0), "{found:?}");
-    assert!(found[1] > found[0] && found.iter().all(|value| (0.0..=1.0).contains(value)), "{found:?}");
+    assert_eq!((choice.trainings, choice.noise), (1, 0.0));
+    assert!(found.iter().all(|value| *value <= found[choice.chosen] && *value > 0.1), "{found:?}");
+    assert!(found.iter().any(|value| *value < found[choice.chosen]), "candidates that differ: {found:?}");
     assert!(choice.traffic.up > 0 && choice.privacy.is_none());
     let (model, _) = trained("fed-ease", &choice);
     let (plain, _) = common::fitted(
         "fed-ease",
-        &[seal[0].clone(), ("regularisation", Value::Real(5.0))],
+        &[seal[0].clone(), ("regularisation", choice.candidates[choice.chosen].0[0].1.clone())],
         (&people(), Some(&catalog(ITEMS))),
         7,
     )
@@ -74,7 +75,8 @@ fn the_best_candidate_is_taken_and_trained_on_everything() {
 #[test]
 fn one_training_serves_candidates_that_differ_in_how_sums_are_read() {
     for (model, other) in [("fed-ease", None), ("fed-spectral", Some(("basis_rounds", 1))), ("fed-ease-top", None)] {
-        let seal = [("seal", word("secagg"))];
+        let vectors = (model == "fed-spectral").then_some(("factors", Value::Integer(8)));
+        let seal: Vec<Given> = vectors.into_iter().chain([("seal", word("secagg"))]).collect();
         let together = chosen(model, &seal, &of("regularisation", &[9.0, 0.5])).unwrap();
         assert_eq!(together.trainings, 1, "{model}");
         // The first training has the same seed.
@@ -93,11 +95,11 @@ fn one_training_serves_candidates_that_differ_in_how_sums_are_read() {
 
 #[test]
 fn private_models_are_scored_with_their_own() {
-    let candidates: Vec<Changes> = [1, 30].map(|epochs| vec![("epochs".to_owned(), Value::Integer(epochs))]).into();
-    let given = [("factors", Value::Integer(4)), ("learning_rate", Value::Real(0.1))];
+    let candidates: Vec<Changes> = [1, 60].map(|epochs| vec![("epochs".to_owned(), Value::Integer(epochs))]).into();
+    let given = [("factors", Value::Integer(8)), ("learning_rate", Value::Real(0.1))];
     let choice = chosen("fpl", &given, &candidates).unwrap();
     let found = values(&choice);
-    assert!(choice.chosen == 1 && found[1] > found[0] + 0.05, "{found:?}");
+    assert!(choice.chosen == 1 && found[1] > found[0], "{found:?}");
     let again = chosen("fpl", &given, &candidates).unwrap();
     assert_eq!(values(&again), found, "the same seed chooses the same");
 }

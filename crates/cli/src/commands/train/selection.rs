@@ -40,7 +40,8 @@ struct Found {
 
 impl Selected {
     pub(super) fn of(choice: &Choice) -> Self {
-        let found = |(set, ndcg): &(Vec<(String, Value)>, f64)| Found { set: set.iter().cloned().collect(), ndcg: *ndcg };
+        let found =
+            |(set, ndcg): &(Vec<(String, Value)>, f64)| Found { set: set.iter().cloned().collect(), ndcg: *ndcg };
         Self {
             candidates: choice.candidates.iter().map(found).collect(),
             chosen: choice.chosen,

@@ -10,8 +10,8 @@
 //! nothing out sends zeros, so that whether it takes part says nothing of its history.
 
 use super::{
-    AggregationSpec, ClientModel, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, Schedule,
-    ServerModel, Sum, TensorSlice, TrainInput, TrainResult, TrainStats,
+    AggregationSpec, ClientModel, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
+    Schedule, ServerModel, Sum, TensorSlice, TrainInput, TrainResult, TrainStats,
 };
 use crate::config;
 use sottovoce_core::{Facts, History, Rng};

@@ -7,7 +7,7 @@ config! {
     /// FedEASE-Top's settings.
     pub struct FedEaseTopConfig {
         /// Items that are kept (M); 0: by rule, from the number of people, the catalog and the noise
-        pub top_items: Option<usize> = None, in 0..=4096 => [device(2..=4096)];
+        pub top_items: Option<usize> = None, in 0..=4096 => [device];
         /// L2 regularisation, in multiples of the largest eigenvalue
         pub regularisation: f64 = 2.0, in 1e-4..=1e4 => [log];
         /// How much popular items are held back before eigenvalues are regularised, as an exponent of their counts
@@ -16,7 +16,7 @@ config! {
         pub popularity_exponent: f64 = 0.5, in 0.0..=2.0 => [device];
         /// Items that an average person would have, which count as if the owner had them; 0: by rule, the more the
         /// larger the noise, and none without
-        pub average_items: Option<f64> = None, in 0.0..=1000.0 => [device(0.0..=1000.0)];
+        pub average_items: Option<f64> = None, in 0.0..=1000.0 => [device];
     }
 }
 
@@ -30,8 +30,10 @@ const LARGE: f64 = 2.0;
 /// Items of an average person by noise.
 const AVERAGE: f64 = 0.25;
 
-/// So many co-occurrences travel in less than 170 kB. More are asked for only among very many people.
+/// So many items' co-occurrences travel in less than 170 kB, which little noise does not go beyond.
 const FEW: usize = 288;
+/// And so many items' in about 1 MB, which many people do not go beyond; very many do, by the root of their number.
+const MANY: f64 = 720.0;
 
 impl FedEaseTopConfig {
     /// M.
@@ -46,7 +48,7 @@ impl FedEaseTopConfig {
 
     /// k by rule: what there is to find in a history is worth less in noise.
     pub fn average_by_rule(public: &PublicFacts<'_>) -> f64 {
-        AVERAGE * (public.noise)()
+        (AVERAGE * (public.noise)()).min(1000.0)
     }
 
     /// The number of items that is kept by rule: more among more people and with less noise.
@@ -57,7 +59,8 @@ impl FedEaseTopConfig {
         let (people, noise) = (public.people as f64, (public.noise)());
         let more = (LARGE / noise).max(1.0).sqrt();
         let wanted = if noise > 0.0 { PER_ROOT * more * people.sqrt() } else { f64::INFINITY };
-        let most = FEW.max(people.sqrt() as usize).min(*Self::RANGE.end());
+        let among_many = (PER_ROOT * people.sqrt()).min(MANY).max(people.sqrt());
+        let most = FEW.max(among_many.round() as usize).min(*Self::RANGE.end());
         let wanted = if wanted < most as f64 { wanted.round() as usize } else { most };
         wanted.min(public.items).max(*Self::RANGE.start())
     }

@@ -9,7 +9,7 @@ config! {
     pub struct FedSpectralConfig {
         /// Length of items' vectors: eigenvalues that are used (k); 0: by rule, 256 where an update is no larger than
         /// 20 MB, and at least 64
-        pub factors: Option<usize> = None, in 0..=512 => [device(1..=512)];
+        pub factors: Option<usize> = None, in 0..=512 => [device];
         /// Vectors beyond those that are used, so that these converge
         pub oversampling: usize = 16, in 0..=256 => [device];
         /// How scores are read from the vectors: ease, or svd (pure SVD)
