@@ -75,5 +75,5 @@ pub use digest::Digest;
 pub use error::{ClientError, Declined};
 pub use loaded::{DeviceRound, LoadedModel, Outcome, Upload};
 pub use randomness::{InRound, Randomness, Secret, Seeds, SimulatedRandomness};
-pub use round::{Buffers, Device, Round, Session, Training, check_decoys};
+pub use round::{Buffers, Device, Round, Session, Training, check_decoys, policy_in};
 pub use sealing::{Sealing, SealingError};

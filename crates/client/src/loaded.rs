@@ -1,6 +1,6 @@
 //! A model as a device holds it: named by round terms, with its working memory.
 
-use crate::round::{Buffers, Device, Round, Training};
+use crate::round::{Buffers, Device, Round, Training, policy_in};
 use crate::{ClientError, Declined, Digest, Figures, Randomness, Sealing, SealingError};
 use sottovoce_core::{Facts, History, Rng};
 use sottovoce_models::federated::{DynClient, DynModel, Prepared, find};
@@ -199,9 +199,10 @@ impl LoadedModel {
     ) -> Result<Outcome, Declined> {
         let DeviceRound { terms, shared, history, policy, randomness, .. } = *round;
         policy.check_terms(terms).map_err(Declined::Policy)?;
+        let config = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
+        let policy = &*policy_in(policy, &config, terms);
         let items = self.check(&shared.parameters, self.private_values(), &history)?;
         let layout = shared.parameters.layout();
-        let config = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
         let privacy = PrivacyMechanism::new(&config, &layout, terms.cohort_size).map_err(Declined::terms)?;
         let withholds = policy.withholds_items();
         let mut private = self.continue_from(private, || randomness.private_init());

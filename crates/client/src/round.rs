@@ -5,11 +5,12 @@ use crate::{ClientError, Declined, Randomness, streams};
 use sottovoce_core::{History, Rng};
 use sottovoce_models::federated::{DynClient, Prepared, Scratch, WorkingMemory};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
-use sottovoce_privacy::{ENCRYPTION, PrivacyMechanism, SECURE_AGGREGATION};
+use sottovoce_privacy::{ENCRYPTION, PrivacyConfig, PrivacyMechanism, SECURE_AGGREGATION};
 use sottovoce_protocol::{
     Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, ModelSpec, Parameters, Policy, PrivacyLayer,
     RoundTerms, Trained,
 };
+use std::borrow::Cow;
 
 /// What all clients of a round have in common. The simulator makes it once for all of them.
 pub struct Round<'a> {
@@ -138,8 +139,10 @@ impl<'a> Round<'a> {
         randomness: &impl Randomness,
         buffers: &mut Buffers,
     ) -> Result<Training, Declined> {
-        let policy = device.policy;
-        policy.check_terms(self.terms).map_err(Declined::Policy)?;
+        device.policy.check_terms(self.terms).map_err(Declined::Policy)?;
+        let policy = &*self.policy(device.policy);
+        let Device { private, disclosed, history, figures, .. } = device;
+        let device = &mut Device { private, disclosed, history: *history, figures: *figures, policy };
         check_decoys(policy, &self.terms.model)?;
         check_seal(self.client, self.terms)?;
         let mut rng = randomness.round();
@@ -272,7 +275,13 @@ impl<'a> Round<'a> {
         // An empty buffer takes the place of the one that leaves; it holds no memory.
         let trained = std::mem::replace(&mut buffers.trained, Trained::new(&Layout::default()));
         let seeds = DisclosureSeeds { per_round: session.rng.next_u64(), fixed: session.fixed };
+        let policy = &*self.policy(policy);
         Ok(trained.disclose_wrapped(policy, self.terms, (when, self.upload_bytes), ledger, seeds)?)
+    }
+
+    /// An owner's policy as it is in this round.
+    fn policy<'p>(&self, policy: &'p Policy) -> Cow<'p, Policy> {
+        self.privacy.map_or_else(|| policy.in_round(None), |privacy| policy_in(policy, privacy.config(), self.terms))
     }
 
     /// Quantizes an update and adds this device's noise, where the terms ask for it; see [`Buffers::quantized`].
@@ -281,6 +290,12 @@ impl<'a> Round<'a> {
             privacy.quantize(disclosed.update(), &mut randomness.upload_noise(), &mut buffers.quantized);
         }
     }
+}
+
+/// An owner's policy as it is in a round of these layers: with the pi of open rounds, or of sealed ones.
+pub fn policy_in<'p>(policy: &'p Policy, privacy: &PrivacyConfig, terms: &RoundTerms) -> Cow<'p, Policy> {
+    // Owners with one pi do not need to know.
+    policy.in_round(policy.sealed.and_then(|_| privacy.smallest_sum(terms.cohort_size)))
 }
 
 /// That an owner's policy goes with a model's negatives.

@@ -85,7 +85,7 @@ pub use federation::{EpochReport, Federation};
 pub use figures::SimulatedFigures;
 pub use histories::{HistoryFile, HistoryFileError, HistorySource, HistoryWriter, Page};
 pub use ordered_aggregator::{OrderedAggregator, OrderedAggregatorError};
-pub use privacy::{PrivacyEngine, Sampling};
+pub use privacy::{PrivacyEngine, SEALED_FROM, Sampling};
 pub use recorder::Recorder;
 pub use row_updates::RowUpdates;
 pub use simulation::Simulation;

@@ -26,8 +26,10 @@ pub const SECURE_AGGREGATION: &str = "secure-aggregation";
 pub const IDENTITIES: &str = "secure-aggregation.identities";
 /// The seal of encrypted sums.
 pub const ENCRYPTION: &str = "encryption";
-/// Layers that need an owner's word before a device takes part in them.
-pub const ACCEPTABLE: [&str; 1] = [ENCRYPTION];
+/// The owner's word for rounds without a seal; no layer of its own.
+pub const OPEN: &str = "open";
+/// What needs an owner's word before a device takes part: rounds without a seal, and encrypted ones.
+pub const ACCEPTABLE: [&str; 2] = [OPEN, ENCRYPTION];
 /// The layer under which uploads do not say whose they are.
 pub const ANONYMOUS: &str = "anonymous-upload";
 /// No protection, but a notice: the server retains every upload for an audit.

@@ -1,7 +1,8 @@
 //! What a device does not go below, whatever the server asks for and whatever its owner's policy leaves open.
 
-use crate::secagg::{Parameters, ParametersError, ThreatModel};
+use crate::secagg::{self, Parameters, ParametersError, ThreatModel};
 use crate::{PrivacyConfig, Seal};
+use sottovoce_protocol::{FederationId, RoundId};
 use thiserror::Error;
 
 /// The least noise multiplier. With less, one round alone spends an epsilon of about 100: noise in name only.
@@ -73,6 +74,22 @@ impl PrivacyConfig {
         }
         Ok(())
     }
+
+    /// The fewest devices whose updates a server that lies can open the sum of, in a round that asks so many. `None` if
+    /// it can read single updates: without a seal, and under encryption, where devices open whatever it gives them.
+    pub fn smallest_sum(&self, cohort: u32) -> Option<u32> {
+        match self.seal.as_ref()? {
+            &Seal::SecureAggregation { dropout, colluding, identities } => {
+                let config = secagg::Config::new(FederationId::default(), RoundId::default(), cohort, 1);
+                let config = secagg::Config { dropout, colluding, ..config };
+                let config = if identities { config.signed() } else { config };
+                // The server says how many came, and thresholds follow from that.
+                let opened = |came| Some(config.parameters(came).ok()?.threshold + 1);
+                Some(opened(cohort)?.min(opened(config.least).unwrap_or(u32::MAX)))
+            }
+            Seal::Encryption { .. } => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +97,7 @@ mod tests {
     use super::*;
     use crate::quantize::RowLayout;
     use crate::{Noise, Placement, Quantization};
+    use sottovoce_protocol::SealedDisclosure;
 
     fn sealed(dropout: f64, colluding: f64) -> PrivacyConfig {
         let seal = Seal::SecureAggregation { dropout, colluding, identities: false };
@@ -106,6 +124,20 @@ mod tests {
         assert_eq!(sealed(0.3, 0.1).check_floors(100, 73), Ok(()));
         assert_eq!(sealed(0.3, 0.1).check_floors(100, 100), Err(FloorError::LeastSum(72, 100)));
         assert_eq!(sealed(0.3, 0.1).check_floors(30, 30), Ok(()));
+    }
+
+    #[test]
+    fn knows_the_smallest_sum_that_can_be_opened() {
+        assert_eq!(PrivacyConfig::default().smallest_sum(100), None);
+        // 70 of 100 are enough for a round, and the threshold among 70 is lower than the 42 among 100.
+        let among_70 = Parameters::choose(70, 0.3, 0.1, None).unwrap().threshold;
+        assert!((20..42).contains(&among_70), "{among_70}");
+        assert_eq!(sealed(0.3, 0.1).smallest_sum(100), Some(among_70 + 1));
+        for cohort in [100, 300, 500, 1000, 100_000] {
+            let smallest = sealed(0.3, 0.1).smallest_sum(cohort);
+            assert!(smallest.is_some_and(|sum| sum >= SealedDisclosure::DEFAULT_LEAST), "{cohort}: {smallest:?}");
+        }
+        assert_eq!(sealed(0.3, 0.1).smallest_sum(2), None);
     }
 
     #[test]

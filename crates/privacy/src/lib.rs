@@ -55,8 +55,9 @@ mod spending;
 pub mod tokens;
 
 pub use config::{
-    ACCEPTABLE, ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, NOISE, Noise, NoiseDistribution, PerExample, Placement,
-    PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
+    ACCEPTABLE, ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, NOISE, Noise, NoiseDistribution, OPEN, PerExample,
+    Placement, PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal,
+    UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};
 pub use floors::{FloorError, LEAST_NOISE_MULTIPLIER};

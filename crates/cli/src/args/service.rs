@@ -3,6 +3,7 @@
 use super::{CleaningArgs, Loading, ModelSettings, Reading, disclosure_mode};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
+use sottovoce_privacy::ACCEPTABLE;
 use sottovoce_protocol::{DisclosureMode, Policy};
 use std::path::PathBuf;
 
@@ -176,13 +177,16 @@ resumes. `federation show` lists the versions that are stored (--keep-versions o
     #[command(after_help = "Example:\n  sottovoce federation audiences news")]
     Audiences(FederationArgs),
     /// Revoke a device's access
-    #[command(after_help = "Example:\n  sottovoce federation revoke films 17")]
+    #[command(after_help = "Example:\n  sottovoce federation revoke films 17 --close-tokens")]
     Revoke {
         #[command(flatten)]
         of: FederationArgs,
         /// Number of the device
         #[arg(value_name = "DEVICE")]
         device: u32,
+        /// Close the enrolment tokens without a limit of uses, by one of which it could come back
+        #[arg(long)]
+        close_tokens: bool,
     },
     /// Create an operator's token
     #[command(after_help = "Example:\n  sottovoce federation operator --role observer --label dashboard")]
@@ -321,9 +325,15 @@ pub(crate) struct Fleet {
     /// DATA is a click log, with categories of this taxonomy (`own`: its own)
     #[arg(long, value_name = "FILE")]
     pub(crate) taxonomy: Option<String>,
+    /// What the devices agree to, as in `device enrol`: synthetic people have nothing to hide
+    #[arg(long, value_name = "WHAT", value_parser = ACCEPTABLE, default_values = ACCEPTABLE)]
+    pub(crate) accept: Vec<String>,
     /// Fraction of a user's items used to compute uploads
     #[arg(long, value_name = "PI", default_value_t = Policy::DEFAULT_PI)]
     pub(crate) pi: f64,
+    /// The same in sealed rounds of at least 20 devices [default: as --pi]
+    #[arg(long, value_name = "PI")]
+    pub(crate) sealed_pi: Option<f64>,
     /// Whether these items are drawn once, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
     pub(crate) disclosure: DisclosureMode,

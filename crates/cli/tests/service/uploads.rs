@@ -67,6 +67,7 @@ fn owners_see_retention_can_decline_it_and_withdrawal_deletes_uploads() {
     let (url, token) = (server.url(), server.path("enrol.token"));
     let history = server.path("history.tsv");
     let enrol = ["enrol", "--server", &url, "--federation", "town", "--token-file", token.to_str().unwrap()];
+    let enrol = [&enrol[..], &["--accept", "open"]].concat();
     let told = device(&[&enrol[..], &["--history", history.to_str().unwrap()]].concat());
     assert!(told.contains("the server retains all of them for an audit"), "{told}");
     device(&["policy", "--refuse", "kept-uploads"]);

@@ -187,6 +187,7 @@ impl Device {
             pages: Arc::new(pages),
             private: None,
             disclosed: None,
+            disclosed_pi: 0.0,
             last_round: None,
             pending: None,
             sealing: None,

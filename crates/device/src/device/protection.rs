@@ -4,13 +4,17 @@ use super::Device;
 use super::audiences::measures;
 use crate::DeviceError;
 use sottovoce_client::Declined;
-use sottovoce_privacy::{ENCRYPTION, PrivacyConfig, Seal};
+use sottovoce_privacy::{ENCRYPTION, OPEN, PrivacyConfig, Seal};
 use sottovoce_protocol::{PrivacyTerms, RoundTerms};
 
 /// Why a device declines encrypted rounds.
 const NO_ENCRYPTION: &str = "encryption under a key that devices share protects the server's database if it is stolen, not \
     from the server itself, which can have a device open any single update for it: `sottovoce device policy --accept \
     encryption` agrees to that";
+
+/// Why a device declines open rounds.
+const NO_OPEN: &str = "the federation is open: its server sees this device's update by itself, and can infer from it what is \
+    in the history (no seal hides it among those of other devices). `sottovoce device policy --accept open` agrees to that";
 
 impl Device {
     /// That these layers are no weaker than this device goes, whatever it met before.
@@ -36,7 +40,11 @@ impl Device {
         }
         let (cohort, least) = (terms.cohort_size, self.policy.least_cohort);
         self.state.account.admit(&config, cohort, least).map_err(|declined| (declined, None))?;
-        self.state.protection.check(terms).map(Some)
+        let kept = self.state.protection.check(terms)?;
+        match config.seal {
+            None if !self.accepts(OPEN) => Err((Declined::terms(NO_OPEN), None)),
+            _ => Ok(Some(kept)),
+        }
     }
 
     /// Keeps the layers of a round that the device takes part in.
@@ -73,7 +81,7 @@ impl Device {
     /// If the change cannot be stored.
     pub fn accept_weaker(&mut self) -> Result<bool, DeviceError> {
         let Some(offered) = self.state.protection.offered.clone() else { return Ok(false) };
-        self.update(|state| (state.protection.kept, state.protection.offered) = (Some(offered), None))?;
+        self.update(|state| state.protection.accept_weaker(offered))?;
         self.declined_round = None;
         self.end_wait();
         Ok(true)

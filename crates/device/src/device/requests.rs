@@ -8,7 +8,7 @@ use crate::schedule::{NextStep, StopReason, WaitReason};
 use crate::state::{Membership, Pending, PrivateModel};
 use crate::transport::{Method, Request, Transport};
 use crate::upload_credential::UploadCredential;
-use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, Outcome, Sealing, Upload};
+use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, Outcome, Sealing, Upload, policy_in};
 use sottovoce_privacy::dp::accountant::Round;
 use sottovoce_privacy::tokens::to_hex;
 use sottovoce_privacy::{PrivacyConfig, anonymous_key};
@@ -335,7 +335,8 @@ impl Device {
         }
         let (round, model) = (invitation.terms.round, invitation.terms.model.clone());
         let mut ledger = self.state.ledger.clone();
-        let (Outcome { private, disclosed, upload }, upload_credential) = match self.run_round(now, &mut ledger) {
+        let outcome = self.pi_in(&invitation.terms).and_then(|pi| Ok((pi, self.run_round(pi, now, &mut ledger)?)));
+        let (pi, (Outcome { private, disclosed, upload }, upload_credential)) = match outcome {
             Ok(outcome) => outcome,
             Err(declined) => {
                 self.refuse(&declined);
@@ -347,7 +348,9 @@ impl Device {
         self.update(|state| {
             let stored = |values| PrivateModel { model: model.clone(), values };
             state.private = Some(stored(private));
-            state.disclosed = disclosed.map(stored).or(state.disclosed.take());
+            if let Some(values) = disclosed {
+                (state.disclosed, state.disclosed_pi) = (Some(stored(values)), pi);
+            }
             match upload {
                 Upload::Message(bytes) => state.pending = Some(Pending { round, bytes, upload_credential }),
                 Upload::Sealed(sealing) => state.sealing = Some(sealing),
@@ -362,6 +365,12 @@ impl Device {
             false => self.refuse(&Declined::NothingDisclosed),
         }
         Ok(())
+    }
+
+    /// The pi of this round.
+    fn pi_in(&self, terms: &RoundTerms) -> Result<f64, Declined> {
+        let privacy = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
+        Ok(policy_in(&self.policy, &privacy, terms).pi())
     }
 
     /// What an update in this round spends against the server, if that has a bound.
@@ -389,8 +398,13 @@ impl Device {
         Ok(())
     }
 
-    /// Runs the client's half of the round, and makes the credential of an anonymous upload.
-    fn run_round(&self, now: Duration, ledger: &mut Ledger) -> Result<(Outcome, Option<UploadCredential>), Declined> {
+    /// Runs the client's half of the round with this pi, and makes the credential of an anonymous upload.
+    fn run_round(
+        &self,
+        pi: f64,
+        now: Duration,
+        ledger: &mut Ledger,
+    ) -> Result<(Outcome, Option<UploadCredential>), Declined> {
         let (Phase::Invited(invitation), Some(shared)) = (&self.phase, &self.shared) else {
             return Err(Declined::NoHistory);
         };
@@ -415,7 +429,9 @@ impl Device {
             let private = private.as_ref().filter(|private| private.model.name == terms.model.name);
             private.map(|private| private.values.clone())
         };
-        let (private, disclosed) = (values(&state.private), values(&state.disclosed));
+        // A model that was trained on more than this round discloses must not shape its update.
+        let disclosed = values(&state.disclosed).filter(|_| state.disclosed_pi <= pi);
+        let private = values(&state.private);
         let outcome = model.run_round(&round, (private.as_deref(), disclosed.as_deref()), ledger);
         self.options.models.release(model);
         Ok((outcome?, key.map(|key| UploadCredential::new(terms.federation, key))))

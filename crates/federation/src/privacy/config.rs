@@ -27,6 +27,9 @@ const CHOICE: ChoiceShares = ChoiceShares { first: 0.25, comparison: 0.05, last:
 /// The least noise that there are accountant for, in clips.
 const MIN_NOISE: f64 = 0.05;
 
+/// A server seals the updates of rounds of so many devices unless its operator says otherwise (docs/decisions/0042).
+pub const SEALED_FROM: usize = 100;
+
 choices! {
     /// Where noise is added.
     #[derive(Default)]
@@ -111,8 +114,9 @@ config! {
         epsilon: Option<f64> = None, in 0.0..=1e6;
         /// With noise on sums: sample each device independently, or cohorts of one size
         sampling: SamplingKind = SamplingKind::Poisson;
-        /// What hides single updates: secure aggregation; or encryption under a key that devices share, which protects
-        /// a stolen database, not from a server that lies
+        /// What hides single updates: secure aggregation, which a server takes for cohorts of 100 or more if this is
+        /// not set; or encryption under a key that devices share, which protects a stolen database, not from a server
+        /// that lies
         pub(crate) seal: SealKind = SealKind::None;
         /// With a seal: hash rows into this many buckets per table instead of sending whole tables; 0: whole tables
         buckets: Option<usize> = None, in 0..=100_000_000;

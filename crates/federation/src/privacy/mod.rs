@@ -10,6 +10,7 @@ mod engine;
 mod quantized_sum;
 
 pub(crate) use accountant::PrivacyAccountant;
+pub use config::SEALED_FROM;
 pub(crate) use config::{NoiseKind, NoiseShape, PrivacySettings, SealKind};
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};

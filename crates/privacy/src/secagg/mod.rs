@@ -58,6 +58,8 @@ mod unmasking;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 
 pub use config::{Config, ConfigError};
 pub use cost::overhead_bytes;

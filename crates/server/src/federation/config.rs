@@ -4,7 +4,9 @@ use super::audiences::AudienceConfig;
 use super::catalog::{CatalogError, CheckedCatalog};
 use crate::secret;
 use serde::{Deserialize, Serialize};
-use sottovoce_federation::{BuildError, Coordinator, FederationBuilder, FederationError, HostedFederation};
+use sottovoce_federation::{
+    BuildError, Coordinator, FederationBuilder, FederationError, HostedFederation, SEALED_FROM,
+};
 use sottovoce_models::settings::Value;
 use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{CriterionRequest, FederationId, limits};
@@ -157,6 +159,12 @@ pub enum ConfigError {
     /// Uploads cannot be retained.
     #[error("record_uploads: {0}")]
     Retention(&'static str),
+    /// What the settings ask for does not go with the seal that they did not ask for. Fields: why; devices of a round.
+    #[error(
+        "{0}. Rounds of {SEALED_FROM} devices or more ({1} here) seal updates (seal = secagg) unless the settings say \
+         otherwise: `--set seal=none` leaves each update open to the server, which devices are told"
+    )]
+    SealedByDefault(Box<Self>, usize),
 }
 
 pub(super) fn require(
@@ -222,13 +230,44 @@ impl FederationConfig {
         Ok(())
     }
 
-    /// Creates the server's half of the model.
+    /// The federation as it is founded: with what its settings leave open decided for good, so that it is the same
+    /// after a later version decides otherwise. Large rounds are sealed.
     ///
     /// # Errors
-    /// If the model or a setting is invalid.
-    pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
+    /// If a value is invalid, or does not go with the others.
+    pub(crate) fn founded(
+        mut self,
+        federation: u64,
+        catalog: &CheckedCatalog,
+        has_folder: bool,
+    ) -> Result<(Self, HostedFederation), ConfigError> {
+        let hosted = |config: &Self| {
+            let hosted = config.host(federation, catalog)?;
+            config.check_seal(&hosted.coordinator)?;
+            config.check_retention(&hosted.coordinator, has_folder)?;
+            Ok(hosted)
+        };
+        let cohort = self.builder(federation, catalog, None).cohort(&self.model, self.given())?;
+        let open = self.clone();
+        if cohort >= SEALED_FROM {
+            self.settings.entry("seal".to_owned()).or_insert_with(|| Value::Word("secagg".to_owned()));
+        }
+        match hosted(&self) {
+            Ok(hosted) => Ok((self, hosted)),
+            Err(why) if self != open && hosted(&open).is_ok() => {
+                Err(ConfigError::SealedByDefault(Box::new(why), cohort))
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    fn given(&self) -> impl Iterator<Item = (&str, Value)> {
+        self.settings.iter().map(|(key, value)| (key.as_str(), value.clone()))
+    }
+
+    fn builder(&self, federation: u64, catalog: &CheckedCatalog, secret: Option<[u8; 32]>) -> FederationBuilder {
         let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
-        let builder = FederationBuilder {
+        FederationBuilder {
             federation: FederationId(federation),
             items: catalog.items,
             facts: catalog.facts.clone(),
@@ -236,12 +275,19 @@ impl FederationConfig {
             seed: self.seed,
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
-            secret: self.secret_seed()?,
+            secret,
             key_digest: self.seal_key_digest.clone(),
             rounds: self.rounds,
-        };
-        let mut settings: Vec<(&str, Value)> =
-            self.settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+        }
+    }
+
+    /// Creates the server's half of the model.
+    ///
+    /// # Errors
+    /// If the model or a setting is invalid.
+    pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
+        let builder = self.builder(federation, catalog, self.secret_seed()?);
+        let mut settings: Vec<(&str, Value)> = self.given().collect();
         let is_deadline = |(key, value): &(&str, Value)| {
             *key == "deadline" && !matches!(value, Value::Integer(0)) && *value != Value::Real(0.0)
         };
@@ -348,6 +394,59 @@ mod tests {
         let wrong = checked(&alone).unwrap_err().to_string();
         assert!(wrong.starts_with("devices is 1, expected"), "{wrong}");
         checked(&FederationConfig { devices: 30, ..alone }).unwrap();
+    }
+
+    /// With these settings over `fcf`, for so many devices: the seal that it is founded with, or why it is not.
+    fn founded(settings: &[(&str, Value)], devices: u32) -> Result<Option<Value>, String> {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let config = FederationConfig { settings, devices, ..FederationConfig::new("fcf") };
+        let (config, hosted) = config.founded(1, &ten_items(), true).map_err(|error| error.to_string())?;
+        let is_sealed = hosted.coordinator.privacy().is_some_and(PrivacyMechanism::is_sealed);
+        let seal = config.settings.get("seal").cloned();
+        assert_eq!(is_sealed, seal.as_ref().is_some_and(|seal| *seal != word("none")));
+        // The decision is stored: founding it again changes nothing.
+        let again = config.clone().founded(1, &ten_items(), true).map_err(|error| error.to_string())?;
+        assert_eq!(again.0, config);
+        Ok(seal)
+    }
+
+    fn word(word: &str) -> Value {
+        Value::Word(word.to_owned())
+    }
+
+    #[test]
+    fn rounds_of_100_are_sealed_unless_the_settings_say_otherwise() {
+        let cohort = |count: i64| ("cohort", Value::Integer(count));
+        assert_eq!(founded(&[cohort(100)], 500), Ok(Some(word("secagg"))));
+        assert_eq!(founded(&[], 100), Ok(Some(word("secagg"))));
+        assert_eq!(founded(&[cohort(99)], 500), Ok(None));
+        assert_eq!(founded(&[], 99), Ok(None));
+        assert_eq!(founded(&[cohort(100), ("seal", word("none"))], 500), Ok(Some(word("none"))));
+        assert_eq!(founded(&[cohort(30), ("seal", word("secagg"))], 500), Ok(Some(word("secagg"))));
+    }
+
+    #[test]
+    fn what_does_not_go_with_the_seal_by_default_is_refused_with_the_way_out() {
+        let cohort = ("cohort", Value::Integer(100));
+        let cases = [
+            (("robust_aggregation", word("median")), 500),
+            (("weighting", word("samples")), 500),
+            (("anonymous", Value::Switch(true)), 500),
+            // Sums have room for as many devices as are announced.
+            (("epochs", Value::Integer(2)), 1),
+        ];
+        for (setting, devices) in cases {
+            let why = founded(&[cohort.clone(), setting.clone()], devices).unwrap_err();
+            assert!(why.contains("`--set seal=none`") && why.contains("(100 here)"), "{setting:?}: {why}");
+            let open = founded(&[cohort.clone(), setting.clone(), ("seal", word("none"))], devices);
+            assert_eq!(open, Ok(Some(word("none"))), "{setting:?}");
+        }
+        // What is wrong in any case says only that.
+        let why = founded(&[cohort, ("speed", Value::Integer(1))], 500).unwrap_err();
+        assert!(why.contains("speed") && !why.contains("seal=none"), "{why}");
+        let retains = FederationConfig { record_uploads: true, devices: 100, ..FederationConfig::new("fcf") };
+        let why = retains.founded(1, &ten_items(), true).map(|_| ()).unwrap_err().to_string();
+        assert!(why.contains("sealed") && why.contains("`--set seal=none`"), "{why}");
     }
 
     #[test]

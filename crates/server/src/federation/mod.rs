@@ -101,6 +101,8 @@ pub struct Federation {
     secret: Hash,
     /// The largest size of an update in bytes.
     pub(crate) upload_limit: u64,
+    /// The layer that seals updates.
+    seal: Option<&'static str>,
     retention: Option<Retention>,
     services: Services,
     state: Mutex<State>,
@@ -279,6 +281,7 @@ impl Federation {
                 .filter(|protected| !protected.is_sealed())
                 .map(|protected| protected.quantizer().length()),
             anonymous: coordinator.is_anonymous(),
+            seal: quantized.and_then(|protected| protected.config().seal.as_ref()).map(sottovoce_privacy::Seal::layer),
             secret,
             retention,
             services,

@@ -29,6 +29,8 @@ pub struct PublicView {
     pub samples: bool,
     /// What happens to the shared model when a device withdraws.
     pub unlearn: super::Unlearn,
+    /// The layer that seals updates; `null`: the federation is open, its server sees each update by itself.
+    pub seal: Option<&'static str>,
     /// Whether the server retains every accepted upload for an audit.
     pub record_uploads: bool,
     /// Criteria that devices are asked for, and why.
@@ -173,6 +175,7 @@ impl Federation {
             state: state.status.name(),
             samples: self.config.samples,
             unlearn: self.config.unlearn,
+            seal: self.seal,
             record_uploads: self.config.record_uploads,
             criteria: self.config.criteria.clone(),
             upload_bytes: self.upload_limit,

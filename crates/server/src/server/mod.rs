@@ -172,9 +172,7 @@ impl Server {
             return Err(CreateError::NameTaken(name.to_owned()));
         }
         let id = *next;
-        let hosted = config.host(id, &catalog).map_err(ConfigError::from)?;
-        config.check_seal(&hosted.coordinator)?;
-        config.check_retention(&hosted.coordinator, self.uploads.is_some())?;
+        let (config, hosted) = config.founded(id, &catalog, self.uploads.is_some())?;
         let version = self.first_version(id, name, &config, &hosted).await?;
         let json = serde_json::to_string(&config).unwrap_or_default();
         let record = FederationRecord::new(id, name, json, catalog_text.into_bytes(), now());

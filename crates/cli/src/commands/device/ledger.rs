@@ -166,8 +166,9 @@ impl Seen {
 
     /// In plain words: no figure of an audit holds for every federation.
     fn could_guess(&self, device: &Device, items: &[DisclosedItem]) -> String {
-        let shown = device.fixed_disclosure().map(|rows| rows.len());
-        let from = match shown {
+        // What was seen singly is computed from what open rounds disclose.
+        let shown = if self.singly > 0 { device.open_disclosure() } else { device.fixed_disclosure() };
+        let from = match shown.map(|rows| rows.len()) {
             Some(0) => "By today's policy they depend on none of your items.".to_owned(),
             Some(shown) => format!(
                 "They are computed from {} of your items by today's policy: those are the ones at risk, and what can be \

@@ -48,11 +48,17 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
             print(&of.client()?.post(&of.path("/advertisers"), &body)?, &token)
         }
         Federation::Audiences(of) => print(&of.client()?.get(&of.path("/audiences"))?, &audiences),
-        Federation::Revoke { of, device } => {
+        Federation::Revoke { of, device, close_tokens } => {
             let client = of.client()?;
-            let revoked = client.delete(&of.path(&format!("/devices/{device}")))?;
-            let tokens = client.get(&of.path("/enrolment-tokens"))?;
-            print(&revoked, &|_| format!("access of device {device} revoked\n{}", unlimited(&tokens)))
+            let mut revoked = client.delete(&of.path(&format!("/devices/{device}")))?;
+            let open = unlimited(&client.get(&of.path("/enrolment-tokens"))?);
+            if *close_tokens {
+                for token in &open {
+                    client.delete(&of.path(&format!("/enrolment-tokens/{token}")))?;
+                }
+                revoked["closed_tokens"] = json!(open);
+            }
+            print(&revoked, &|_| format!("access of device {device} revoked\n{}", about_tokens(&open, *close_tokens)))
         }
         Federation::Operator { server, role, label } => {
             let body = json!({"label": label, "role": role});
@@ -166,6 +172,10 @@ fn page(value: &Value) -> String {
         "{name}: {state}, {round} of {rounds} rounds done, {devices} devices ({present} active in the last five minutes, \
          {revoked} revoked)\nmodel {model} with {items} items, version {version}\n"
     );
+    out.push_str(&match &value["seal"] {
+        Value::String(seal) => format!("updates are sealed ({seal}): the server sees sums\n"),
+        _ => "open: the server sees each update by itself, and devices join only with --accept open\n".to_owned(),
+    });
     let spent = &value["privacy"];
     if spent.is_object() {
         let [delta, hides, placement, shape, rounds] =
@@ -235,14 +245,23 @@ fn rounds(value: &Value) -> String {
     table(&all, &columns)
 }
 
-/// A note on tokens by which a revoked device could enrol again.
-fn unlimited(tokens: &Value) -> String {
+/// The numbers of tokens by which a revoked device could enrol again.
+fn unlimited(tokens: &Value) -> Vec<u64> {
     let all = tokens["tokens"].as_array().map_or(&[][..], Vec::as_slice).iter();
-    let numbers: Vec<String> =
-        all.filter(|token| token["uses"].is_null()).map(|token| token["id"].to_string()).collect();
-    match numbers.is_empty() {
-        true => String::new(),
-        false => format!("it can enrol again with a token that has no limit of uses: {}\n", numbers.join(", ")),
+    all.filter(|token| token["uses"].is_null()).filter_map(|token| token["id"].as_u64()).collect()
+}
+
+fn about_tokens(open: &[u64], closed: bool) -> String {
+    let numbers: Vec<String> = open.iter().map(u64::to_string).collect();
+    let numbers = numbers.join(", ");
+    match closed {
+        _ if open.is_empty() => String::new(),
+        true => format!("closed enrolment tokens without a limit of uses: {numbers}\n"),
+        false => {
+            format!(
+                "it can enrol again with a token that has no limit of uses: {numbers} (--close-tokens closes them)\n"
+            )
+        }
     }
 }
 

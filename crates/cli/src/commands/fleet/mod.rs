@@ -3,6 +3,7 @@
 mod workers;
 
 use crate::args::{Common, Fleet};
+use crate::commands::device::enrol::check_open;
 use crate::commands::federation::client::secret;
 use crate::key_file;
 use crate::model_dir::Arrays;
@@ -22,8 +23,9 @@ use sottovoce_experiment::people::Part;
 use sottovoce_experiment::prepare::DataPlan;
 use sottovoce_federation::Population;
 use sottovoce_models::TensorData;
-use sottovoce_privacy::ACCEPTABLE;
-use sottovoce_protocol::{AudiencePolicy, Policy, Reportable, SharedModel, codec, limits};
+use sottovoce_protocol::{
+    AudiencePolicy, Policy, PolicyError, Reportable, SealedDisclosure, SharedModel, codec, limits,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +46,7 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     let start = Instant::now();
     let transport = transport(args)?;
     let about = about(&transport, &args.federation)?;
+    check_open(&about, &args.federation, &args.accept)?;
     let users = users(args, common)?;
     let mut devices = users.devices(args, common, &transport)?;
     let number = devices.len();
@@ -193,7 +196,10 @@ impl Users {
         let items = catalog(transport, &args.federation)?;
         let together = Arc::new(SharedCache::new());
         let key = key_file::read_shared(args.federation_key.as_deref())?;
-        let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+        let wrong = |error: PolicyError| Usage(error.to_string());
+        let mut policy = Policy::new(args.pi).map_err(wrong)?;
+        let sealed = args.sealed_pi.map(|pi| SealedDisclosure::new(pi, SealedDisclosure::DEFAULT_LEAST));
+        policy.sealed = sealed.transpose().map_err(wrong)?;
         policy.disclosure = args.disclosure;
         policy.criteria = match args.report.iter().any(|name| name == "all") {
             true => Reportable::All,
@@ -232,8 +238,7 @@ impl Users {
             enrolment.pages = self.pages.get(user as usize).cloned().unwrap_or_default();
             enrolment.items = Some(Arc::clone(&items));
             enrolment.key = key;
-            // Simulated people have nothing to hide from the server.
-            enrolment.accept = ACCEPTABLE.map(str::to_owned).into();
+            enrolment.accept = args.accept.iter().cloned().collect();
             Ok(Device::enrol(store, enrolment, options)?)
         };
         let mut devices = self.learners.iter().map(make).collect::<Result<Vec<_>>>()?;
