@@ -163,6 +163,17 @@ fn digest(text: &str) -> Result<[u8; 32], String> {
     bytes.ok_or_else(|| "expected 64 hexadecimal digits".to_owned())
 }
 
+fn key_values(text: &str) -> Result<(String, Vec<Value>), String> {
+    let (key, values) = text.split_once('=').unwrap_or((text, ""));
+    let values: Vec<&str> = values.split(',').map(str::trim).collect();
+    match key.trim() {
+        key if !key.is_empty() && values.iter().all(|value| !value.is_empty()) => {
+            Ok((key.to_owned(), values.into_iter().map(Value::parse).collect()))
+        }
+        _ => Err(format!("`{text}` is not KEY=VALUE,VALUE..")),
+    }
+}
+
 /// When the disclosed subset of a history is drawn.
 fn disclosure_mode() -> impl TypedValueParser<Value = DisclosureMode> {
     let values = DisclosureMode::NAMES.iter().zip(["kept", "each-round"]);

@@ -58,6 +58,7 @@
 
 mod audiences;
 pub mod bytes;
+mod candidates;
 pub mod criteria;
 mod digest;
 mod error;
@@ -69,6 +70,7 @@ mod sealing;
 pub mod streams;
 
 pub use audiences::{RANDOMISED_RESPONSE, category_scores, measurement_epsilon, question_score, record_report};
+pub use candidates::LeftOut;
 pub use criteria::{Figures, NoFigures};
 pub use digest::Digest;
 pub use error::{ClientError, Declined};

@@ -10,10 +10,11 @@ use crate::downloads::ModelDistribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
     Aggregate, Aggregation, Cohort, CohortSelector, Downloads, FederationError, Offer, OrderedAggregator,
-    PrivacyEngine, RoundRules, SelectedCohort, Strategy,
+    PrivacyEngine, RoundRules, SelectedCohort, Strategy, strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::Rng;
+use sottovoce_models::federated::AggregationSpec;
 use sottovoce_models::{ClusterFigures, Privacy};
 use sottovoce_privacy::{PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
@@ -37,6 +38,10 @@ pub struct Coordinator {
     /// Rounds of an epoch whose cohorts do not overlap.
     disjoint: Option<u64>,
     rng: Rng,
+    /// Other ways to read a round's sums, and the models that they made of the last round's.
+    readouts: (Vec<AggregationSpec>, Vec<Parameters>),
+    /// Standard deviation of the noise on the last round's sums.
+    noise: f64,
     /// From which cohorts are drawn, if not from the seed that all may know.
     cohort_secret: Option<SecureRng>,
 }
@@ -60,6 +65,8 @@ impl Coordinator {
             largest_value: f32::MAX,
             disjoint: None,
             rng,
+            readouts: Default::default(),
+            noise: 0.0,
             cohort_secret: None,
         }
     }
@@ -84,6 +91,36 @@ impl Coordinator {
     pub fn asking_once(mut self, asks_once: bool, rounds: usize) -> Self {
         self.disjoint = asks_once.then_some(rounds.max(1) as u64);
         self
+    }
+
+    /// The same that also reads each round's sums in these ways, to compare them.
+    #[must_use]
+    pub(crate) fn with_readouts(mut self, readouts: Vec<AggregationSpec>) -> Self {
+        self.readouts.0 = readouts;
+        self
+    }
+
+    /// The models that other ways of reading made of the last round's sums, and the deviation of the noise on those.
+    pub(crate) fn read(&mut self) -> (Vec<Parameters>, f64) {
+        (std::mem::take(&mut self.readouts.1), self.noise)
+    }
+
+    /// The models that other ways of reading make of a round's sums; the strategy has not seen it yet.
+    fn read_otherwise(&self, round: RoundId, aggregate: &Aggregate) -> io::Result<Vec<Parameters>> {
+        let mut memory = Vec::new();
+        if !self.readouts.0.is_empty() {
+            self.strategy.save(&mut memory)?;
+        }
+        let read = |spec: &AggregationSpec| {
+            let (mut strategy, mut shared) = (strategy::build(*spec), self.shared.parameters.clone());
+            strategy.restore(&shared, &mut &memory[..])?;
+            if let Some(rounds) = self.disjoint {
+                strategy.begin_round(round.0 / rounds);
+            }
+            strategy.apply(&mut shared, aggregate);
+            Ok(shared)
+        };
+        self.readouts.0.iter().map(read).collect()
     }
 
     /// The largest value of a sound shared model.
@@ -372,6 +409,9 @@ impl Coordinator {
             }
         }
         aggregate.finish();
+        self.noise = aggregate.noise;
+        let read = self.read_otherwise(round, aggregate);
+        self.readouts.1 = read.map_err(|error| FederationError::Start(error.to_string()))?;
         if let Some(rounds) = self.disjoint {
             self.strategy.begin_round(round.0 / rounds);
         }

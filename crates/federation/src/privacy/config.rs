@@ -7,7 +7,7 @@ use sottovoce_models::federated::BudgetShare;
 use sottovoce_models::settings::Choice as _;
 use sottovoce_models::{choices, config};
 use sottovoce_privacy::dp::AdaptiveClip;
-use sottovoce_privacy::dp::accountant::{Budget, noise_for};
+use sottovoce_privacy::dp::accountant::{Budget, BudgetedRounds, Round, noise_for, noise_for_parts};
 use sottovoce_privacy::keeper::{self, KeeperSeal};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::{
@@ -42,6 +42,17 @@ pub(crate) struct SealKeys<'a> {
     pub(crate) shared: Option<&'a str>,
     pub(crate) keeper: KeeperKeys,
 }
+
+/// How a choice between candidates shares the budget: by the fraction of what 1 / s^2 adds up to.
+struct ChoiceShares {
+    first: f64,
+    comparison: f64,
+    last: f64,
+}
+
+/// The comparison is a mean over everybody of a few values, and needs little. What the first trainings find is only
+/// compared.
+const CHOICE: ChoiceShares = ChoiceShares { first: 0.25, comparison: 0.05, last: 0.7 };
 
 /// The least noise that there are accountant for, in clips.
 const MIN_NOISE: f64 = 0.05;
@@ -114,9 +125,9 @@ config! {
     pub(crate) struct PrivacySettings in Privacy {
         /// Differential privacy: noise for whole histories, by the server on the sum, by each device, or by each device
         /// its share (with a seal); or for single interactions, by each device in training (sgd)
-        noise: NoiseKind = NoiseKind::None;
+        pub(crate) noise: NoiseKind = NoiseKind::None;
         /// With noise: its distribution; laplace, with noise = central or local, bounds updates by their L1 norm
-        noise_shape: NoiseShape = NoiseShape::Gaussian;
+        pub(crate) noise_shape: NoiseShape = NoiseShape::Gaussian;
         /// The largest norm of an update, or with noise = sgd of an interaction's gradient; longer ones are clipped;
         /// 0: any
         clip: Option<f64> = None, in 0.0..=1e6;
@@ -138,7 +149,7 @@ config! {
         /// What hides single updates: secure aggregation, which a server takes for cohorts of 100 or more if this is
         /// not set; masks with a keeper, a second party, for which devices come once; or encryption under a key that
         /// devices share, which protects a stolen database, not from a server that lies
-        seal: SealKind = SealKind::None;
+        pub(crate) seal: SealKind = SealKind::None;
         /// With a seal: hash rows into this many buckets per table instead of sending whole tables; 0: whole tables
         buckets: Option<usize> = None, in 0..=100_000_000;
         /// With a seal or noise: quantisation range; larger values are clipped
@@ -271,16 +282,65 @@ impl PrivacySettings {
     }
 
     /// How much noise there is: what was set, or what the budget needs for all rounds.
-    fn noise_multiplier(
+    pub(crate) fn noise_multiplier(
         &self,
-        (expected, population): (usize, usize),
+        sizes: (usize, usize),
         rounds: u64,
         uniform: bool,
     ) -> Result<f64, FederationError> {
+        match self.budgeted(sizes, uniform)? {
+            Some((budget, round)) => Ok(noise_for(&budget, round, rounds)?),
+            None => Ok(self.noise_multiplier),
+        }
+    }
+
+    /// Standard deviation of noise of this multiplier on the sum of so many updates, in clips; 0 where it does not hide
+    /// whole histories.
+    pub(crate) fn noise_on_sums(&self, multiplier: f64, updates: usize) -> f64 {
+        match self.placement() {
+            Some(Placement::Central | Placement::Distributed) => multiplier,
+            Some(Placement::Local) => multiplier * (updates as f64).sqrt(),
+            Some(Placement::Sgd) | None => 0.0,
+        }
+    }
+
+    /// The noise of a choice between candidates: of each of so many first trainings, of the comparison, and of the last
+    /// training; what was set, or what the budget needs for all of them together.
+    pub(crate) fn choice_noise(
+        &self,
+        sizes: (usize, usize),
+        (rounds, uniform): (u64, bool),
+        trainings: u64,
+    ) -> Result<[f64; 3], FederationError> {
+        let Some((budget, round)) = self.budgeted(sizes, uniform)? else { return Ok([self.noise_multiplier; 3]) };
+        let comparison = match self.distribution() {
+            NoiseDistribution::Gaussian => Round::Poisson { rate: 1.0, multiplier: 1.0 },
+            NoiseDistribution::Laplace => Round::Laplace { rate: 1.0, scale: 1.0 },
+        };
+        let first = (trainings as f64 * CHOICE.last / CHOICE.first).sqrt();
+        let last = CHOICE.last + if trainings == 0 { CHOICE.first } else { 0.0 };
+        let compared = (last / CHOICE.comparison).sqrt();
+        let mut parts = vec![
+            BudgetedRounds { round, rounds, times: 1.0 },
+            BudgetedRounds { round: comparison, rounds: 1, times: compared },
+        ];
+        if trainings > 0 {
+            parts.push(BudgetedRounds { round, rounds: rounds * trainings, times: first });
+        }
+        let noise = noise_for_parts(&budget, &parts)?;
+        Ok([first, compared, 1.0].map(|times| times * noise))
+    }
+
+    /// The budget and a round, where the noise follows from them.
+    fn budgeted(
+        &self,
+        (expected, population): (usize, usize),
+        uniform: bool,
+    ) -> Result<Option<(Budget, Round)>, FederationError> {
         let wrong =
             |expected: &str| FederationError::setting("noise_multiplier", self.noise_multiplier.to_string(), expected);
         let Some(placement) = self.placement().filter(|_| self.noise_multiplier < MIN_NOISE) else {
-            return Ok(self.noise_multiplier);
+            return Ok(None);
         };
         if self.noise_multiplier > 0.0 {
             return Err(wrong("at least 0.05, or 0: what the budget needs"));
@@ -303,7 +363,7 @@ impl PrivacySettings {
             _ => 1.0,
         };
         let noise = Noise { distribution: self.distribution(), ..Noise::new(placement, 1.0) };
-        Ok(noise_for(&Budget::new(epsilon, self.delta)?, each_by_chance(&noise, rate), rounds)?)
+        Ok(Some((Budget::new(epsilon, self.delta)?, each_by_chance(&noise, rate))))
     }
 
     /// How the clip follows the lengths of updates, if it does.

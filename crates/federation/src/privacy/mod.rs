@@ -9,7 +9,8 @@ mod config;
 mod engine;
 mod quantized_sum;
 
+pub(crate) use accountant::PrivacyAccountant;
 pub use config::{KeeperKeys, SEALED_FROM};
-pub(crate) use config::{PrivacySettings, SealKeys};
+pub(crate) use config::{NoiseKind, NoiseShape, PrivacySettings, SealKeys, SealKind};
 pub use engine::{PrivacyEngine, Sampling};
 pub(crate) use quantized_sum::{QuantizedSum, QuantizedSumConfig};
