@@ -54,7 +54,7 @@ struct ChoiceShares {
 /// compared.
 const CHOICE: ChoiceShares = ChoiceShares { first: 0.25, comparison: 0.05, last: 0.7 };
 
-/// The least noise that there are accountant for, in clips.
+/// The least noise that the accountant knows, in clips.
 const MIN_NOISE: f64 = 0.05;
 
 /// A server seals the updates of rounds of so many devices unless its operator says otherwise (docs/decisions/0042).

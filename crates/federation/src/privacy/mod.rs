@@ -1,7 +1,7 @@
 //! What protects updates beyond their owners' policies, in the simulator and on a server alike.
 //!
 //! What both halves of a round go by is [`sottovoce_privacy::PrivacyMechanism`]; a [`PrivacyEngine`] is the server's:
-//! it adds the noise that is the server's to add, opens sums, draws cohorts as the accountant assume, and keeps those
+//! it adds the noise that is the server's to add, opens sums, draws cohorts as the accountant assumes, and keeps that
 //! accountant.
 
 mod accountant;
