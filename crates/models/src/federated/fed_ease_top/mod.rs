@@ -15,9 +15,9 @@
 //! t = (v + sqrt(v^2 - e^2)) / 2      a = 1 - (e / 2)^2 / t^2
 //! ```
 //! What is left of G, U diag(a t) U', is scaled by counts, H = diag(c / mean c)^(-p / 2), before it is regularised, so
-//! that a few popular items do not decide how much. With U'' and w the vectors and eigenvalues of H U diag(a t) U' H and
-//! l = regularisation * largest w, it sends W = H U'' sqrt(w / (w + l)). Devices score by low-rank EASE, as if the owner
-//! had some items more of those that an average person has, and popular items the less the longer the history is:
+//! that a few popular items do not decide how much. With U'' and w the vectors and eigenvalues of H U diag(a t) U' H
+//! and l = regularisation * largest w, it sends W = H U'' sqrt(w / (w + l)). Devices score by low-rank EASE, as if the
+//! owner had some items more of those that an average person has, and popular items the less the longer the history is:
 //! ```text
 //! score(u, j) = sum_{i != j} (y_i + k c_i / sum c) W_i . W_j / (H_j^2 - |W_j|^2) * (c_j / mean c)^(-b n / (n + 3))
 //! ```
