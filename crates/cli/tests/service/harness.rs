@@ -79,6 +79,12 @@ impl RunningProcess {
         drop(self);
     }
 
+    /// SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    }
+
     /// SIGTERM, and waits; returns whether it succeeded.
     pub(crate) fn stop(mut self) -> bool {
         let pid = self.0.id().to_string();

@@ -159,3 +159,22 @@ fn a_federation_lives_on_and_ends_from_the_command_line() {
     assert_eq!(done[..4], expected);
     assert!(done[4..].starts_with(&["revoke enrolment token", "schedule", "extend"]), "{done:?}");
 }
+
+/// SIGHUP reads the certificate again; it ended the process.
+#[test]
+fn a_hangup_reads_the_certificate_again() {
+    let server = TestServer::new(Database::Sqlite);
+    let serving = server.serve_with(&["--tls-self-signed", "localhost"]);
+    let hang_up = |log: &str| {
+        serving.hang_up();
+        let start = std::time::Instant::now();
+        while !server.log().contains(log) {
+            assert!(start.elapsed().as_secs() < 60, "{}", server.log());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    hang_up("certificate and key were read again");
+    std::fs::write(server.path("server/tls/key.pem"), "no key").unwrap();
+    hang_up("the certificate from before stays in use");
+    assert!(serving.stop(), "SIGTERM ends the server");
+}
