@@ -225,7 +225,7 @@ impl Hangups {
                 Err(error) => tracing::error!(%error, "the certificate from before stays in use"),
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[cfg(not(unix))]
