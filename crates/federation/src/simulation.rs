@@ -4,8 +4,8 @@ use crate::config::FederationConfig;
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
-    Coordinator, Delivery, EpochReport, Federation, FederationError, HistoryFile, HistoryFileError, HistorySource, Page,
-    Population, PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
+    Coordinator, Delivery, EpochReport, Federation, FederationError, HistoryFile, HistoryFileError, HistorySource,
+    Page, Population, PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::{check_decoys, streams};
 use sottovoce_core::{Catalog, Histories, History, Rng};
@@ -134,7 +134,7 @@ impl Simulation {
         let criteria = config.aggregation.requests()?;
         let disclosure = config.disclosure(users, &root)?;
         check_decoys(&disclosure.policy(), &model.spec(&schedule))
-            .map_err(|why| FederationError::setting("disclosure", "per-round", why.to_string()))?;
+            .map_err(|why| FederationError::Combination(why.to_string()))?;
         let withholds = disclosure.withholds_items() && !criteria.is_empty();
         let disclosed =
             people.filter(|_| withholds).map(|people| disclosure.disclosed_histories(people)).transpose()?;
