@@ -17,7 +17,7 @@ pub enum DeviceError {
     #[error("there is no device in this store yet: enrol first")]
     NotEnrolled,
     /// The store has a device that has not withdrawn.
-    #[error("this store has a device of federation {0:?} already: withdraw first, or use another store")]
+    #[error("this store has a device of federation {0:?} already: withdraw first, or use another store (--store)")]
     Enrolled(String),
     /// A federation's name that cannot be part of a path.
     #[error("{0:?} is no federation's name: expected at most 128 letters, digits, dots, dashes and underscores")]

@@ -53,6 +53,9 @@ pub enum FederationError {
         /// What would be right.
         expected: String,
     },
+    /// Settings of which one undoes the other, and which to take instead.
+    #[error("{0}")]
+    Combination(String),
     /// A criterion that simulated devices cannot report.
     #[error("criterion {name:?} cannot be reported: {why}")]
     Criterion {

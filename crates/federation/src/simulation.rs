@@ -5,8 +5,8 @@ use crate::privacy::{PrivacyAccountant, SealKeys};
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
-    Coordinator, Delivery, EpochReport, Federation, FederationError, HistoryFile, HistorySource, Page, Population,
-    PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
+    Coordinator, Delivery, EpochReport, Federation, FederationError, HistoryFile, HistoryFileError, HistorySource,
+    Page, Population, PrivacyEngine, Recorder, SimulatedDevices, SimulatedFigures, strategy,
 };
 use sottovoce_client::{check_decoys, streams};
 use sottovoce_core::{Catalog, Histories, History, Rng};
@@ -178,7 +178,7 @@ impl Simulation {
         let criteria = config.aggregation.requests()?;
         let disclosure = config.disclosure(users, &root)?;
         check_decoys(&disclosure.policy(), &model.spec(&schedule))
-            .map_err(|why| FederationError::setting("disclosure", "per-round", why.to_string()))?;
+            .map_err(|why| FederationError::Combination(why.to_string()))?;
         let withholds = disclosure.withholds_items() && !criteria.is_empty();
         let disclosed =
             people.filter(|_| withholds).map(|people| disclosure.disclosed_histories(people)).transpose()?;
@@ -413,6 +413,13 @@ impl Simulation {
         self.client.adapt(&mut private[user * width..][..width], history, histories.catalog_size(), rng)
     }
 
+    /// The client as it trains, with what follows from the population.
+    fn scheduled_client(&self) -> Result<DynClient, HistoryFileError> {
+        let (_, _, histories) = self.parts();
+        let population = Population::of_lengths(&histories.lengths()?, histories.catalog_size());
+        Ok(self.model.client(Some(&self.model.schedule(self.config.cohort(), &population))))
+    }
+
     /// Scores for a user with this history (items ascending, each once) who was not in training: a new private model is
     /// trained for so many rounds while the shared model is frozen. Anybody who has the shared model can do this.
     ///
@@ -431,9 +438,7 @@ impl Simulation {
             return Err(ModelError::Data("a newcomer is scored by a model that was fitted".to_owned()));
         }
         let failed = |error: &dyn std::fmt::Display| ModelError::Data(format!("a newcomer: {error}"));
-        let lengths = histories.lengths().map_err(|error| failed(&error))?;
-        let population = Population::of_lengths(&lengths, items);
-        let client = self.model.client(Some(&self.model.schedule(self.config.cohort(), &population)));
+        let client = self.scheduled_client().map_err(|error| failed(&error))?;
         let mut private = vec![0.0; client.private_values()];
         client.init_private(&mut private, &mut rng.stream(streams::PRIVATE, 0));
         let (prepared, mut scratch) = (client.prepare(shared), client.scratch(items));
@@ -493,7 +498,8 @@ impl Recommender for Simulation {
     fn reasons(&self, user: usize, items: &[u32]) -> Vec<Vec<Reason>> {
         let mut page = Page::default();
         let (shared, private, history) = self.of(user, &mut page);
-        self.client.explain(shared, private, history, items)
+        let client = self.scheduled_client().unwrap_or_else(|error| panic!("{error}"));
+        client.explain(shared, private, history, items)
     }
 
     fn know(&mut self, catalog: &Catalog) -> Result<(), ModelError> {

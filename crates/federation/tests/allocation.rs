@@ -18,7 +18,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 fn allocations(users: usize, cohort: Cohort, triples: usize, profile: DeviceProfile, rules: RoundRules) -> usize {
     let mut federation = World {
         histories: people(users, 60),
-        schedule: fixed(Schedule { cohort, triples, rounds: 50, mean_history: 20 }),
+        schedule: fixed(Schedule { cohort, triples, rounds: 50, mean_history: 20, devices: 100 }),
         strategy: Box::new(DampedSum { learning_rate: 0.01, devices: 20.0 }),
         policy: Policy::new(0.5).unwrap(),
         spread: PiSpread::Uniform,

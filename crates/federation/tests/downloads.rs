@@ -8,7 +8,7 @@ use sottovoce_protocol::{Policy, ValueEncoding};
 
 fn world(cohort: Cohort) -> World {
     World {
-        schedule: fixed(Schedule { cohort, triples: 3, rounds: 5, mean_history: 20 }),
+        schedule: fixed(Schedule { cohort, triples: 3, rounds: 5, mean_history: 20, devices: 100 }),
         policy: Policy::new(0.4).unwrap(),
         values: ValueEncoding::I8Row,
         ..World::default()

@@ -91,6 +91,7 @@ fn decoys_with_per_round_disclosure_are_refused_by_name() {
     for model in ["fpl", "fcf"] {
         let why = refused(model, &[pi(0.5)]).unwrap_or_default();
         assert!(["disclosure = fixed", "negatives = papers"].iter().all(|option| why.contains(option)), "{why}");
+        assert!(!why.contains("expected"), "a sentence, not a value and what was expected: {why}");
         assert_eq!(refused(model, &[pi(0.5), ("negatives", word("papers"))]), None);
         // Nothing is withheld, or everything always.
         assert_eq!((refused(model, &[pi(1.0)]), refused(model, &[pi(0.0)])), (None, None));

@@ -22,7 +22,8 @@ const GMF: [(&str, Value); 2] = [("factors", Value::Integer(4)), ("epochs", Valu
 
 #[test]
 fn fedsgd_with_learning_rate_1_equals_fedavg_with_one_local_step() {
-    for (name, base) in [("fed-vae", &NETWORK[..]), ("fed-gmf", &GMF)] {
+    let variational = with(&NETWORK, &[("network", word("vae"))]);
+    for (name, base) in [("fed-vae", &NETWORK[..]), ("fed-vae", &variational), ("fed-gmf", &GMF)] {
         let fed_sgd = [("strategy", word("fedsgd")), ("server_learning_rate", Value::Real(1.0))];
         // In FedSGD the user's vector is trained with the devices' learning rate.
         let fed_sgd = with(&fed_sgd, &[("learning_rate", Value::Real(1.0))]);

@@ -10,7 +10,7 @@ use sottovoce_federation::*;
 fn world(cohort: Cohort) -> World {
     World {
         histories: people(140, 50),
-        schedule: fixed(Schedule { cohort, triples: 4, rounds: 5, mean_history: 20 }),
+        schedule: fixed(Schedule { cohort, triples: 4, rounds: 5, mean_history: 20, devices: 100 }),
         policy: per_round(0.6),
         spread: PiSpread::Uniform,
         ..World::default()

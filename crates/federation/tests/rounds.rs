@@ -28,7 +28,7 @@ fn gives_the_same_bits_on_one_and_on_three_threads() {
     let schedules: [fn() -> Planner; 3] = [
         || configured(Configuration::ParallelPlus),
         || configured(Configuration::Parallel),
-        || fixed(Schedule { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14, mean_history: 20 }),
+        || fixed(Schedule { cohort: Cohort::Fraction(0.6), triples: 3, rounds: 14, mean_history: 20, devices: 100 }),
     ];
     for schedule in schedules {
         let on = |threads| {
@@ -80,7 +80,7 @@ proptest! {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let world = World {
             histories: Histories::from_lists(std::slice::from_ref(&history), 20).unwrap(),
-            schedule: fixed(Schedule { cohort: Cohort::All, triples, rounds: 3, mean_history: 20 }),
+            schedule: fixed(Schedule { cohort: Cohort::All, triples, rounds: 3, mean_history: 20, devices: 100 }),
             strategy: Box::new(RecordingSum(seen.clone())),
             policy: per_round(0.0),
             ..World::default()

@@ -114,11 +114,15 @@ fn owner_enrols_trains_recommends_and_withdraws() {
 
     let refused = owner.fails(2, &words(&owner.enrol_unasked(&films.token)));
     assert!(refused.contains("films is an open federation") && refused.contains("--accept open"), "{refused}");
-    let printed = owner.prints(&words(&owner.enrol(&films.token)));
+    let enrolment = owner.enrol(&films.token);
+    let with_key = [&words(&enrolment)[..], &["--key-file", "nowhere.key"]].concat();
+    let printed = owner.fails(2, &with_key);
+    assert!(printed.contains("nowhere.key") && printed.contains("without --key-file one is created"), "{printed}");
+    let printed = owner.prints(&words(&enrolment));
     assert!(printed.contains("the server sees each upload by itself, as you agreed"), "{printed}");
     assert!(printed.contains("Enrolled in films as device 0") && printed.contains("4 interactions"), "{printed}");
     assert!(printed.contains("1 with items that are not in the catalog"), "{printed}");
-    assert!(owner.fails(2, &words(&owner.enrol(&films.token))).contains("withdraw first"));
+    assert!(owner.fails(2, &words(&enrolment)).contains("withdraw first, or use another store (--store)"));
     #[cfg(unix)]
     for name in ["phone.key", "phone/state"] {
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(owner.path(name)).unwrap());
@@ -165,7 +169,7 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     let ledger = owner.json(&["ledger"]);
     assert!(ledger["items"].as_array().unwrap().iter().all(|item| item["item"] != "i7"));
     assert!(ledger["rounds"][0]["figures"]["auc"].is_number());
-    assert!(owner.prints(&["ledger"]).contains("1 updates left this device"));
+    assert!(owner.prints(&["ledger"]).contains("1 update left this device"));
     assert!(owner.prints(&["ledger", "--item", "i7"]).contains("its row never left this device"));
     assert!(owner.prints(&["ledger", "--item", "Item 7"]).contains("its row never left this device"));
     assert!(owner.fails(2, &["ledger", "--item", "nothing"]).contains("no item"));

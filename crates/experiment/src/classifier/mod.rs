@@ -189,8 +189,8 @@ impl Run<'_> {
             CriterionRequest { name: name.to_owned(), purpose: criteria::purpose(name).to_owned() }
         };
         let strategy = Box::new(Mean { learning_rate: 1.0, over: MeanOver::All });
-        let schedule =
-            Schedule { cohort: Cohort::Fraction(task.client_fraction), triples: 1, rounds: 1, mean_history: 20 };
+        let cohort = Cohort::Fraction(task.client_fraction);
+        let schedule = Schedule { cohort, triples: 1, rounds: 1, mean_history: 20, devices: clients.train.users() };
         let terms = TermsDraft {
             model: ModelSpec { name: "classifier".to_owned(), ..ModelSpec::default() },
             criteria: order.iter().map(asked).collect(),

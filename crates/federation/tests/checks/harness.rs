@@ -79,10 +79,10 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
         "ease" => &[("regularisation", "5")],
         "multivae" => &[("batch", "10"), ("learning_rate", "0.01")],
         "gmf" | "neumf" => &[("epochs", "30"), ("batch", "32"), ("learning_rate", "0.02"), ("regularisation", "0.02")],
-        "fcf" => &[("regularisation", "0.5")],
+        "fcf" => &[("regularisation", "0.5"), ("scale_regularisation", "false")],
         "fed-ease" => &[("regularisation", "5"), ("seal", "secagg")],
         "fed-ease-top" => &[("top_items", "24")],
-        "fed-vae" => &[("server_learning_rate", "0.01")],
+        "fed-vae" => &[("network", "vae"), ("server_learning_rate", "0.01"), ("cohort", "100")],
         "lookalike" => &[("server_learning_rate", "0.03"), ("dropout_share", "0")],
         "refrs" => &[
             ("epochs", "8"),

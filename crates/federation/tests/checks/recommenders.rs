@@ -396,3 +396,24 @@ fn reasons_are_what_the_model_says_they_are() {
         assert_eq!(found > 0, kind.has_reasons(), "{kind:?}: {found} reasons");
     });
 }
+
+/// People's vectors solve a system with the regularisation of a population of this size, and items hardly move after.
+#[test]
+fn reasons_of_fcf_go_by_the_regularisation_that_it_was_trained_with() {
+    let train = uneven();
+    let given = [("factors", 2.0), ("epochs", 1.0), ("init_deviation", 1.0), ("learning_rate", 1e-9)];
+    let given = given.map(|(key, value)| (key, Value::parse(&value.to_string())));
+    let model = registry::find("fcf").unwrap();
+    let mut recommender = model.build(&model.settings(given).unwrap());
+    recommender.fit(&train, &mut Fit::new(1, &mut Quiet)).unwrap();
+    let (all, mut scores): (Vec<u32>, _) =
+        ((0..train.catalog_size() as u32).collect(), vec![0.0; train.catalog_size()]);
+    for user in (0..train.users()).filter(|&user| !train.of(user).is_empty()) {
+        recommender.score(user, &mut scores);
+        assert!(scores.iter().any(|score| score.abs() > 0.01), "{scores:?}");
+        for reasons in recommender.reasons(user, &all) {
+            let rest: Vec<&Reason> = reasons.iter().filter(|reason| reason.because == Because::Rest).collect();
+            assert!(rest.iter().all(|rest| rest.weight.abs() < 1e-4), "user {user}: {rest:?} of {reasons:?}");
+        }
+    }
+}

@@ -121,6 +121,8 @@ pub struct Schedule {
     pub rounds: usize,
     /// Interactions a device, at least one (X+/|U|).
     pub mean_history: usize,
+    /// Devices that can learn.
+    pub devices: usize,
 }
 
 impl Population {
@@ -136,7 +138,7 @@ impl Schedule {
         let devices = population.devices.len();
         let rounds = (devices / cohort.size(devices).max(1)).max(1);
         let (triples, mean_history) = (population.interactions / devices.max(1), population.mean_history());
-        Self { cohort, triples, rounds, mean_history }
+        Self { cohort, triples, rounds, mean_history, devices }
     }
 
     /// The same with cohorts as large as it takes that everybody is in one of them.
@@ -156,7 +158,7 @@ impl Schedule {
             Configuration::Parallel => (Cohort::All, 1, share),
             Configuration::ParallelPlus => (Cohort::All, share, 1),
         };
-        Self { cohort, triples, rounds, mean_history: share }
+        Self { cohort, triples, rounds, mean_history: share, devices }
     }
 
     /// The same with another cohort or another number of triples, and as many rounds as X+ triples take, rounded down
@@ -240,11 +242,11 @@ mod tests {
         let schedule = Schedule::of(Configuration::ParallelPlus, &population);
         assert_eq!(schedule.with(None, None, &population), schedule);
         let other = schedule.with(Some(Cohort::Count(2)), None, &population);
-        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 2, rounds: 2, mean_history: 2 });
+        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 2, rounds: 2, mean_history: 2, devices: 4 });
         let other = schedule.with(None, Some(7), &population);
-        assert_eq!(other, Schedule { cohort: Cohort::All, triples: 7, rounds: 1, mean_history: 2 });
+        assert_eq!(other, Schedule { cohort: Cohort::All, triples: 7, rounds: 1, mean_history: 2, devices: 4 });
         assert_eq!(schedule.concentrated(1, &population), schedule);
         let other = schedule.concentrated(2, &population);
-        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 4, rounds: 1, mean_history: 2 });
+        assert_eq!(other, Schedule { cohort: Cohort::Count(2), triples: 4, rounds: 1, mean_history: 2, devices: 4 });
     }
 }

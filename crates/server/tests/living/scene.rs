@@ -66,15 +66,15 @@ impl Town {
     /// A server whose rounds are held by this clock.
     pub(crate) fn open_at(folder: &Path, clock: Clock) -> Self {
         let config = Config { listen: "127.0.0.1:0".to_owned(), data: folder.join("server"), ..Config::default() };
-        Self::open_with(&config, clock)
+        Self::open_with(&config, &clock)
     }
 
-    pub(crate) fn open_with(config: &Config, clock: Clock) -> Self {
+    pub(crate) fn open_with(config: &Config, clock: &Clock) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let start = Instant::now();
         loop {
             // A server that used the folder before may still be ending.
-            match runtime.block_on(RunningServer::start_at(config, Arc::clone(&clock))) {
+            match runtime.block_on(RunningServer::start_at(config, Arc::clone(clock))) {
                 Ok(running) => return Self { running, runtime },
                 Err(error) => assert!(start.elapsed() < Duration::from_secs(60), "{error}"),
             }

@@ -115,7 +115,7 @@ fn federation(seed: u64, cohort: usize) -> Result<Federation> {
     let mut values = network.layout.zeros();
     network.layout.initialise(&mut values, &rng)?;
     let shape = Shape::new("network", 1, values.len() as u32, Keyed::Dense);
-    let schedule = Schedule { cohort: Cohort::Count(cohort), triples: 1, rounds: 1, mean_history: 20 };
+    let schedule = Schedule { cohort: Cohort::Count(cohort), triples: 1, rounds: 1, mean_history: 20, devices: 100 };
     let strategy = Box::new(Mean { learning_rate: 1.0, over: MeanOver::All });
     let aggregation = Aggregation::new(RobustAggregator::None, Weighting::Samples)?;
     federated::federation(network, histories, Table::new(shape, values)?, (schedule, strategy, Some(aggregation)), rng)

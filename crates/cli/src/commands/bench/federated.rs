@@ -136,7 +136,7 @@ fn trivial_federation(seed: u64) -> Result<Federation> {
     // Everybody has one of two items, so that everybody can learn.
     let histories = Histories::from_lists(&vec![[0]; DEVICES], 2)?;
     let shape = Shape::new("weights", 100, (VALUES / 100) as u32, Keyed::Dense);
-    let schedule = Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS, mean_history: 20 };
+    let schedule = Schedule { cohort: Cohort::All, triples: 1, rounds: ROUNDS, mean_history: 20, devices: 100 };
     let strategy = Box::new(Sum { learning_rate: 1.0 });
     federation(Trivial { update }, histories, Table::zeros(shape)?, (schedule, strategy, None), rng)
 }

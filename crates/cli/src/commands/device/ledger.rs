@@ -70,13 +70,17 @@ fn about(item: &DisclosedItem) -> String {
     match (item.disclosures.times, item.disclosures.last) {
         (0, _) => text.push_str("  its row never left this device\n"),
         (times, None) => {
-            let _ = writeln!(text, "  its row left {times} times");
+            let _ = writeln!(text, "  its row left {}", self::times(times));
         }
         (times, Some((round, when))) => {
-            let _ = writeln!(text, "  its row left {times} times, last in {round} on {}", moment(when));
+            let _ = writeln!(text, "  its row left {}, last in {round} on {}", self::times(times), moment(when));
         }
     }
     text
+}
+
+fn times(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "time" } else { "times" })
 }
 
 /// What was spent against the server.
@@ -101,7 +105,8 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
         return "Nothing has left this device yet.\n".to_owned();
     }
     let [updates, rows, bytes] = [totals.updates, totals.rows, totals.bytes].map(grouped);
-    let mut text = format!("{updates} updates left this device: {rows} rows in {bytes} bytes.\n");
+    let one_or_more = if totals.updates == 1 { "update" } else { "updates" };
+    let mut text = format!("{updates} {one_or_more} left this device: {rows} rows in {bytes} bytes.\n");
     text.push_str(&account(device));
     let _ = writeln!(
         text,
@@ -131,8 +136,8 @@ fn page(device: &Device, rounds: &[LedgerEntry], items: &[DisclosedItem]) -> Str
         of.sort_by_key(|item| std::cmp::Reverse(item.disclosures.times));
         let _ = writeln!(text, "\n{title}, {} have left; most often:", grouped(of.len()));
         for item in of.iter().take(SHOWN) {
-            let _ =
-                writeln!(text, "  {:>6} times  {}", item.disclosures.times, named(&item.item, item.title.as_deref()));
+            let name = named(&item.item, item.title.as_deref());
+            let _ = writeln!(text, "  {:>12}  {name}", times(item.disclosures.times));
         }
     }
     if rounds.iter().any(|told| told.layers.iter().any(|layer| layer == NOISE)) {

@@ -44,7 +44,11 @@ pub(super) fn key_path(location: &Location, folder: &Path) -> PathBuf {
 /// The key for a new device, and whether it was created.
 pub(super) fn create_key(location: &Location, folder: &Path) -> Result<(Key, bool)> {
     let path = key_path(location, folder);
-    if path.exists() || location.key_file.is_some() {
+    if let Some(named) = location.key_file.as_ref().filter(|named| !named.exists()) {
+        let why = "a new device is given a key that is there; without --key-file one is created beside its store";
+        return Err(Usage(format!("there is no key file {}: {why}", named.display())).into());
+    }
+    if path.exists() {
         return Ok((Key::new(key_file::read(&path)?), false));
     }
     if folder.join("state").exists() {

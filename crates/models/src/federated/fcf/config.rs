@@ -35,8 +35,11 @@ config! {
         pub factors: usize = 20, in 1..=512 => [log device];
         /// Weight that an interaction adds to the 1 of every cell
         pub alpha: f64 = 0.3, in 0.0..=1000.0 => [device];
-        /// L2 regularisation of all vectors
-        pub regularisation: f64 = 10.0, in 1e-6..=1e5 => [log device];
+        /// L2 regularisation of all vectors, of 1,000 devices unless scale_regularisation = false
+        pub regularisation: f64 = 8.0, in 1e-6..=1e5 => [log device];
+        /// Whether regularisation grows with the root of the number of devices, as the singular values do that it is
+        /// subtracted from
+        pub scale_regularisation: bool = true;
         /// Standard deviation of initial vectors
         pub init_deviation: f64 = 0.1, in 1e-6..=1.0 => [log];
         /// How the server steps down the gradient

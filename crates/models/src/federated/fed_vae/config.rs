@@ -5,12 +5,12 @@ use crate::config;
 use crate::federated::{MeanAggregation, MeanStrategy};
 
 config! {
-    /// FedVAE's settings.
+    /// FedVAE's settings. Every device is asked ten times by default, because each time it gets the whole network.
     pub struct FedVaeConfig {
-        /// Variational (MultVAE), or denoising with one hidden layer (MultDAE)
-        pub network: Kind = Kind::Variational => [device];
+        /// Variational (MultVAE), or denoising with one hidden layer (MultDAE), which learns from fewer rounds
+        pub network: Kind = Kind::Denoising => [device];
         /// Width of the hidden layers
-        pub hidden: usize = 100, in 1..=4096 => [log device];
+        pub hidden: usize = 50, in 1..=4096 => [log device];
         /// With network = vae: width of the latent code
         pub latent: usize = 50, in 1..=4096 => [log device];
         /// Steps of a device in a round
@@ -27,7 +27,7 @@ config! {
         /// How updates are combined.
         pub aggregation: MeanAggregation = MeanAggregation {
             strategy: MeanStrategy::FedAdam,
-            server_learning_rate: 3e-3,
+            server_learning_rate: 6e-3,
             ..MeanAggregation::default()
         };
     }

@@ -32,19 +32,26 @@ pub use config::FedVaeConfig;
 pub use layers::Kind;
 pub use server::Server;
 
-use super::{AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning, Schedule};
+use super::{
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
+    Schedule,
+};
 use sottovoce_core::{Facts, math};
 use std::sync::Arc;
 
 /// FedVAE.
 pub struct FedVae;
 
+/// Devices of a round at least, where so many can learn.
+const LEAST_COHORT: usize = 20;
+
 impl FederatedModel for FedVae {
     const INFO: ModelInfo = ModelInfo::new("fed-vae", "FedVAE")
         .summary("An autoencoder of histories by FedAdam or FedAvg: every device is one person, and only the network is shared, all of it in each round")
         .paper("Liang, Krishnan, Hoffman, Jebara: Variational Autoencoders for Collaborative Filtering. WWW 2018; Reddi and others: Adaptive Federated Optimization. ICLR 2021");
-    const EPOCHS: Epochs = Epochs::of_devices(50);
-    const COHORT: Cohort = Cohort::Count(100);
+    const EPOCHS: Epochs = Epochs::of_devices(10);
+    /// As many steps of the server in any population but small ones.
+    const COHORT: Cohort = Cohort::Fraction(0.05);
 
     type Config = FedVaeConfig;
     type Client = Client;
@@ -56,6 +63,12 @@ impl FederatedModel for FedVae {
 
     fn server(config: &FedVaeConfig, _: &Arc<Facts>) -> Server {
         Server { kind: config.network, hidden: config.hidden, latent: config.latent }
+    }
+
+    /// Small populations have fewer rounds instead of rounds of a few devices.
+    fn schedule(_: &FedVaeConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
+        let own = Self::COHORT.size(population.devices.len()).max(LEAST_COHORT);
+        Schedule::in_turn(cohort.unwrap_or(Cohort::Count(own)), population)
     }
 
     /// A gradient is what one step of learning rate 1 comes to.
@@ -91,5 +104,22 @@ impl FederatedModel for FedVae {
     /// All items are equally likely.
     fn baseline_loss(_: &FedVaeConfig, items: usize) -> f64 {
         math::ln(items.max(2) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_is_asked_once_an_epoch_in_twenty_rounds_or_fewer() {
+        let of = |devices: u32, cohort| {
+            let population = Population { devices: (0..devices).collect(), interactions: 20 * devices as usize };
+            let schedule = FedVae::schedule(&FedVaeConfig::default(), cohort, &population);
+            (schedule.cohort.size(devices as usize), schedule.rounds)
+        };
+        let found = [3, 100, 911, 1_000_000].map(|devices| of(devices, None));
+        assert_eq!(found, [(3, 1), (20, 5), (46, 19), (50_000, 20)]);
+        assert_eq!(of(911, Some(Cohort::Count(100))), (100, 9));
     }
 }

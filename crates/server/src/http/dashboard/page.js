@@ -34,6 +34,7 @@
     if (seconds < 172800) return Math.round(seconds / 3600) + ' h';
     return Math.round(seconds / 86400) + ' days';
   }
+  const small = (value) => (value > 0 && value < 0.001 ? value.toExponential() : String(value));
   const several = (count, one, more) => number(count) + ' ' + (count === 1 ? one : more);
 
   // -- Theme.
@@ -268,12 +269,13 @@
         under,
         figure('Devices', number(one.devices), number(one.present) + ' active in the last five minutes', one.revoked ? number(one.revoked) + ' revoked' : null),
         figure('Participation', asked ? Math.round(100 * sum('counted') / asked) + ' %' : '–', asked ? number(sum('counted')) + ' aggregated of ' + number(asked) + ' selected' + part : 'no round has closed yet', sum('refused') ? several(sum('refused'), 'upload', 'uploads') + ' rejected' : null),
-        one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + (one.privacy.epsilon_server === null ? 'unbounded' : one.privacy.epsilon_server.toFixed(2)) + ' against the server, at delta ' + one.privacy.delta + ', of ' + one.privacy.hides, one.privacy.placement + ' ' + one.privacy.shape + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
+        one.privacy ? figure('Epsilon', one.privacy.epsilon === null ? '∞' : one.privacy.epsilon.toFixed(2), (one.privacy.budget ? 'of ' + one.privacy.budget + ', ' : '') + (one.privacy.epsilon_server === null ? 'unbounded' : one.privacy.epsilon_server.toFixed(2)) + ' against the server, at delta ' + small(one.privacy.delta) + ', of ' + one.privacy.hides, one.privacy.placement + ' ' + one.privacy.shape + ' noise, clip ' + (one.privacy.clip === null ? '–' : one.privacy.clip.toPrecision(3))) : '',
         figure('Sent to devices', bytes(sum('bytes_down')), 'models' + part),
         figure('Sent by devices', bytes(sum('bytes_up')), 'updates' + part)),
       one.quarantined.length ? make('p', { class: 'about' }, 'Not asked any more: ' + one.quarantined.map((each) => 'device ' + each.device + ' (' + each.reason + ')').join('; ')) : '',
       warning(one) || '', tokens(one) || '', audiences(one.audiences) || '');
     draw();
+    hint();
     if (focused) { const again = at('now').querySelector('[data-does=' + focused + ']'); if (again) again.focus(); }
     return undefined;
   }
@@ -286,10 +288,10 @@
     const row = (each) => make('tr', {}, make('td', { class: 'words' }, each.name), make('td', { class: 'words' }, about(each)), make('td', {}, size(each.size)),
       make('td', {}, each.state), make('td', {}, each.measurement ? each.measurement.state : '–'), make('td', {}, number(each.advertiser)), make('td', {}, day(each.expires)));
     const heads = ['Audience', 'People who would like', 'Size, with noise', 'State', 'Last measurement', 'Advertiser', 'Until'];
-    const spent = several(all.measurements, 'measurement has', 'measurements have') + ' spent epsilon ' + all.epsilon.toFixed(3) + ' of ' + all.budget + ' at delta ' + all.delta +
+    const spent = several(all.measurements, 'measurement has', 'measurements have') + ' spent epsilon ' + all.epsilon.toFixed(3) + ' of ' + all.budget + ' at delta ' + small(all.delta) +
       '; sizes are shown from ' + number(all.k) + ' people on. ' + several(all.devices, 'device takes', 'devices take') + ' part.';
     return make('div', { class: 'past' }, make('h2', {}, 'Audiences'), make('p', { class: 'about' }, spent),
-      all.audiences.length ? make('div', { class: 'scroll' }, make('table', {},
+      all.audiences.length ? wide(make('table', {},
         make('thead', {}, make('tr', {}, heads.map((head, at) => make('th', { scope: 'col', class: at < 2 ? 'words' : null }, head)))),
         make('tbody', {}, all.audiences.slice().reverse().map(row)))) : make('p', { class: 'none' }, 'No advertiser has described an audience yet.'));
   }
@@ -454,9 +456,14 @@
       names.map((name) => make('td', {}, mean(round, name))),
       make('td', {}, bytes(round.bytes_up)), make('td', {}, bytes(round.bytes_down)), make('td', {}, round.closed > round.opened ? span((round.closed - round.opened) / 1000) : 'under 1 ms'),
       make('td', { class: 'words' }, round.remark || (round.version === null && !round.counted ? 'abandoned' : '')));
-    return make('div', { class: 'past' }, make('h2', {}, 'Latest rounds'), make('div', { class: 'scroll' }, make('table', {},
+    return make('div', { class: 'past' }, make('h2', {}, 'Latest rounds'), wide(make('table', {},
       make('thead', {}, make('tr', {}, heads.map((head) => make('th', { scope: 'col' }, head)), make('th', {}))),
-      make('tbody', {}, rounds.map(row)))), make('p', { class: 'swipe' }, 'more columns to the right →'));
+      make('tbody', {}, rounds.map(row)))));
+  }
+  // A table that scrolls sideways where it has to, and says so above its first line.
+  const wide = (table) => [make('p', { class: 'swipe', hidden: true }, 'more columns to the right →'), make('div', { class: 'scroll' }, table)];
+  function hint() {
+    for (const each of document.querySelectorAll('.scroll')) each.previousElementSibling.hidden = each.scrollWidth <= each.clientWidth;
   }
   addEventListener('resize', () => { if (state.federations) show(); });
 
