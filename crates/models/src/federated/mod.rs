@@ -11,6 +11,7 @@ mod aggregation;
 pub mod audience_size;
 mod client;
 pub mod clustering;
+pub mod co_occurrences;
 pub(crate) mod dp_sgd;
 mod dynamic;
 mod exposure;
@@ -52,6 +53,8 @@ models! {
     fed_spectral::FedSpectral,
     fed_ease::FedEase,
     fed_ease_top::FedEaseTop,
+    fed_item_knn::FedItemKnn,
+    fed_popularity::FedPopularity,
     fed_gmf::FedGmf,
     fed_vae::FedVae,
     kgflex::KgFlex,

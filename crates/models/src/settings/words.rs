@@ -140,7 +140,7 @@ const ONLY_WITH: &[(&[&str], &str, &[&str])] = &[
     (&["epsilon", "noise_multiplier", "noise_shape", "delta", "sampling"], "noise", &["!none"]),
     (&["interactions"], "noise", &["sgd"]),
     (&["buckets"], "seal", &["!none"]),
-    (&["seal_dropout", "seal_colluding", "seal_identities"], "seal", &["secagg"]),
+    (&["seal_bits", "seal_dropout", "seal_colluding", "seal_identities"], "seal", &["secagg"]),
     (&["robust_norm"], "robust_aggregation", &["clip", "clip-update"]),
     (&["robust_fraction"], "robust_aggregation", &["trimmed-mean", "krum", "multi-krum"]),
     (&["criteria"], "weighting", &["prioritised", "mean", "weighted-mean", "owa"]),
