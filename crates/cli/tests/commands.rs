@@ -232,6 +232,33 @@ fn every_model_is_stored_and_restored() {
 }
 
 #[test]
+fn training_goes_on_from_a_stored_model_with_the_people_there_are_now() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("earlier");
+    let folder = folder.to_str().unwrap();
+    let train = |model: &'static str, data: &'static str| {
+        vec!["train", "--model", model, "--data", data, "--set", "epochs=1", "--seed", "5"]
+    };
+    let with = |args: Vec<&'static str>, more: &[&str]| -> Vec<String> {
+        args.into_iter().chain(more.iter().copied()).map(str::to_owned).collect()
+    };
+    let run = |args: Vec<String>| json(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let fails = |args: Vec<String>| failure(2, &args.iter().map(String::as_str).collect::<Vec<_>>());
+    run(with(train("fed-spectral", "synth:town:users=60"), &["--out", folder]));
+    let anew = run(with(train("fed-spectral", "synth:town:users=80"), &[]));
+    let gone_on = run(with(train("fed-spectral", "synth:town:users=80"), &["--from", folder]));
+    assert_eq!(gone_on["turnout"], anew["turnout"]);
+    assert_ne!(gone_on["metrics"], anew["metrics"], "it begins with other vectors");
+    let central = fails(with(train("fed-mf", "synth:town:users=80"), &["--from", folder]));
+    assert!(central.contains("fed-spectral") && central.contains("fed-mf"), "{central}");
+    let central = fails(["train", "--model", "ease", "--data", TOWN, "--from", folder].map(str::to_owned).to_vec());
+    assert!(central.contains("federated"), "{central}");
+    let other = with(train("fed-spectral", "synth:town:users=80"), &["--from", folder, "--set", "factors=8"]);
+    let other = failure(1, &other.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(other.contains("items"), "{other}");
+}
+
+#[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     for model in ["user-knn", "item-knn", "bpr-mf", "ials", "ease", "fpl", "fcf"] {
         let result = |threads: &str| {

@@ -102,11 +102,17 @@ pub fn record_report(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sottovoce_privacy::quantize::RowLayout;
+    use sottovoce_privacy::quantize::{Packing, RowLayout};
 
     fn honest() -> PrivacyConfig {
         PrivacyConfig {
-            quantization: Some(Quantization { range: 1.0, clip: Some(1.0), devices: 1000, rows: RowLayout::Dense }),
+            quantization: Some(Quantization {
+                range: 1.0,
+                clip: Some(1.0),
+                devices: 1000,
+                rows: RowLayout::Dense,
+                packing: Packing::Words,
+            }),
             noise: Some(Noise { shares: 700, ..Noise::new(Placement::Distributed, 40.0) }),
             seal: Some(Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false }),
         }

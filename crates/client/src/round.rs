@@ -211,6 +211,7 @@ impl<'a> Round<'a> {
             true => buffers.trained.expect_disclosed_items(policy),
             false => buffers.trained.expect_policy(policy),
         }
+        buffers.trained.expect_table(self.privacy.and_then(PrivacyMechanism::only_table));
         let criteria = !self.terms.criteria.is_empty();
         let mut visible = std::mem::take(&mut buffers.visible_items);
         visible.clear();

@@ -7,7 +7,7 @@ use sottovoce_privacy::{PrivacyConfig, PrivacyError, PrivacyMechanism, SecureRng
 use sottovoce_protocol::{DecodeError, RoundId, RoundTerms, codec};
 use std::sync::Arc;
 use thiserror::Error;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// A device's part in a sealed round: secure aggregation or encryption. Each step is stored before its message is sent,
 /// so that a device that was killed sends the same message again.
@@ -17,8 +17,8 @@ pub struct Sealing {
     pub round: RoundId,
     /// Of secure aggregation: the protocol's state. Of encryption: the round's terms.
     machine: Vec<u8>,
-    /// The quantized update.
-    words: Vec<u32>,
+    /// The quantized update: long, so that all states of a round share it.
+    words: Arc<Zeroizing<Vec<u32>>>,
     stage: Stage,
     /// The message to be sent, until it is acknowledged.
     pub out: Option<Arc<[u8]>>,
@@ -35,7 +35,6 @@ impl std::fmt::Debug for Sealing {
 impl Drop for Sealing {
     fn drop(&mut self) {
         self.machine.zeroize();
-        self.words.zeroize();
     }
 }
 
@@ -110,6 +109,7 @@ impl Sealing {
         let identity = identity.filter(|_| terms.signed);
         let device = secagg::Device::new(terms, client_index, seed, identity)?;
         let out = Some(device.advertise().encode().into());
+        let words = Arc::new(Zeroizing::new(words));
         Ok(Self { round, machine: device.save(), words, stage: Stage::Advertise, out })
     }
 
@@ -129,7 +129,7 @@ impl Sealing {
         let mut machine = Vec::new();
         codec::encode_terms(terms, &mut machine);
         // Decrypting the sum needs no more than their number.
-        let words = vec![words.len() as u32];
+        let words = Arc::new(Zeroizing::new(vec![words.len() as u32]));
         Ok(Self { round: terms.round, machine, words, stage: Stage::Encrypt, out: Some(out.into()) })
     }
 
@@ -171,20 +171,20 @@ impl Sealing {
             return self.decrypt(key, bytes, generator);
         }
         let mut device = secagg::Device::restore(&self.machine, identity)?;
-        let (stage, out) = match self.stage {
-            Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode()),
-            Stage::Share => (Stage::Mask, device.mask(&secagg::EncryptedShares::decode(bytes)?, &self.words)?.encode()),
+        let (stage, out): (Stage, Arc<[u8]>) = match self.stage {
+            Stage::Advertise => (Stage::Share, device.share(&secagg::Neighbours::decode(bytes)?)?.encode().into()),
+            Stage::Share => (Stage::Mask, device.mask_message(&secagg::EncryptedShares::decode(bytes)?, &self.words)?),
             Stage::Mask if device.config().signed => {
-                (Stage::Confirm, device.confirm(&survivors(bytes, least)?)?.encode())
+                (Stage::Confirm, device.confirm(&survivors(bytes, least)?)?.encode().into())
             }
             Stage::Confirm => {
-                (Stage::Unmask, device.unmask_confirmed(&secagg::Confirmations::decode(bytes)?)?.encode())
+                (Stage::Unmask, device.unmask_confirmed(&secagg::Confirmations::decode(bytes)?)?.encode().into())
             }
-            _ => (Stage::Unmask, device.unmask(&survivors(bytes, least)?)?.encode()),
+            _ => (Stage::Unmask, device.unmask(&survivors(bytes, least)?)?.encode().into()),
         };
         // Once masked, the update is not needed in the clear again.
-        let words = if stage >= Stage::Mask { Vec::new() } else { self.words.clone() };
-        Ok(Self { round: self.round, machine: device.save(), words, stage, out: Some(out.into()) })
+        let words = if stage >= Stage::Mask { Arc::default() } else { Arc::clone(&self.words) };
+        Ok(Self { round: self.round, machine: device.save(), words, stage, out: Some(out) })
     }
 
     /// After the server has acknowledged the message; `None` if it was the last one.
@@ -214,7 +214,7 @@ impl Sealing {
         let machine = from.block("seal")?.to_vec();
         let count = from.count("sealed words")?;
         let word = |_| Ok(u32::from_le_bytes(from.array("sealed words")?));
-        let words = (0..count).map(word).collect::<Read<Vec<u32>>>()?;
+        let words = Arc::new(Zeroizing::new((0..count).map(word).collect::<Read<Vec<u32>>>()?));
         let out = from.optional("sealed message", |from| Ok(from.block("sealed message")?.into()))?;
         Ok(Self { round, machine, words, stage, out })
     }

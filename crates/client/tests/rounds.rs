@@ -8,7 +8,7 @@ use sottovoce_client::{
 use sottovoce_core::Rng;
 use sottovoce_models::federated::{self, DynModel};
 use sottovoce_models::settings::{Settings, Value};
-use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::quantize::{Packing, RowLayout};
 use sottovoce_privacy::{
     Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyMechanism, Quantization,
 };
@@ -184,7 +184,7 @@ fn the_auc_criterion_holds_the_latest_item_out() {
 }
 
 fn quantization(clip: Option<f32>) -> Quantization {
-    Quantization { range: 8.0, clip, devices: 10, rows: RowLayout::Dense }
+    Quantization { range: 8.0, clip, devices: 10, rows: RowLayout::Dense, packing: Packing::Words }
 }
 
 fn dp_sgd() -> PrivacyConfig {

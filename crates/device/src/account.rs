@@ -81,7 +81,7 @@ impl Account {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use sottovoce_privacy::quantize::RowLayout;
+    use sottovoce_privacy::quantize::{Packing, RowLayout};
     use sottovoce_privacy::{Noise, Placement, Quantization};
 
     pub(crate) fn account() -> Account {
@@ -93,7 +93,8 @@ pub(crate) mod tests {
 
     #[test]
     fn keeps_the_owners_budget() {
-        let integers = Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense };
+        let integers =
+            Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense, packing: Packing::Words };
         let local = PrivacyConfig {
             quantization: Some(integers),
             noise: Some(Noise::new(Placement::Local, 4.0)),

@@ -9,7 +9,7 @@ use sottovoce_device::{
 };
 use sottovoce_models::federated::audience_size::{self, Match, Question};
 use sottovoce_models::settings::Config as _;
-use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::quantize::{Packing, RowLayout};
 use sottovoce_privacy::tokens::{BlindedElement, Issuer, Scope, to_hex};
 use sottovoce_privacy::{Noise, Placement, PrivacyConfig, Quantization, Seal, SecureRng};
 use sottovoce_protocol::{
@@ -134,7 +134,13 @@ fn agreed() -> AudiencePolicy {
 fn measurement(round: u64) -> TermsDraft {
     let question = Question { categories: vec![0, 2], matching: Match::Any, thresholds: vec![0.6] };
     let privacy = PrivacyConfig {
-        quantization: Some(Quantization { range: 1.0, clip: Some(1.0), devices: 1500, rows: RowLayout::Dense }),
+        quantization: Some(Quantization {
+            range: 1.0,
+            clip: Some(1.0),
+            devices: 1500,
+            rows: RowLayout::Dense,
+            packing: Packing::Words,
+        }),
         noise: Some(Noise { shares: 1000, ..Noise::new(Placement::Distributed, 40.0) }),
         seal: Some(Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false }),
     };

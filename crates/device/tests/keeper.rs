@@ -28,7 +28,8 @@ fn kept() -> KeeperSeal {
 }
 
 fn protection(seal: KeeperSeal) -> PrivacyConfig {
-    let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
+    let integers =
+        Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense, packing: Packing::Words };
     PrivacyConfig { quantization: Some(integers), noise: None, seal: Some(Seal::Keeper(seal)) }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Server, SharedStore, World, device, enrolment, options};
 use sottovoce_device::{Device, History, NextStep, Request, Response, Transport, TransportError, WaitReason};
-use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::quantize::{Packing, RowLayout};
 use sottovoce_privacy::tokens::{Issuer, Scope};
 use sottovoce_privacy::{
     ENCRYPTION, Noise, Placement, PrivacyConfig, Quantization, Scheme, Seal, anonymous_layer, commitment, key_digest,
@@ -174,7 +174,8 @@ fn rejects_a_model_of_another_version_or_federation_under_the_promised_digest() 
 }
 
 fn seal(world: &mut World) {
-    let quantization = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
+    let quantization =
+        Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense, packing: Packing::Words };
     let seal = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false };
     let privacy = PrivacyConfig { quantization: Some(quantization), noise: None, seal: Some(seal) };
     (world.terms.privacy, world.terms.cohort_size) = (privacy.terms(), 5);
@@ -214,7 +215,8 @@ fn declined(reason: &WaitReason) -> &str {
 }
 
 fn layers(noise: Option<Noise>, seal: Option<Seal>) -> PrivacyTerms {
-    let quantization = Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense };
+    let quantization =
+        Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense, packing: Packing::Words };
     PrivacyConfig { quantization: Some(quantization), noise, seal }.terms()
 }
 
@@ -409,7 +411,8 @@ fn issuer(master: u8, round: u64) -> Issuer {
 }
 
 fn anonymous(master: u8, round: u64) -> PrivacyTerms {
-    let quantization = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
+    let quantization =
+        Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense, packing: Packing::Words };
     let mut privacy = PrivacyConfig { quantization: Some(quantization), ..PrivacyConfig::default() }.terms();
     privacy.layers.push(anonymous_layer(&issuer(master, round)));
     privacy

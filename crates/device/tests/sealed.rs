@@ -6,7 +6,7 @@ use common::{Server, SharedStore, World, enrolment, options, problem};
 use sottovoce_device::{
     Device, Digest, Method, NextStep, Request, Response, Roster, Store as _, Transport, TransportError, WaitReason,
 };
-use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::quantize::{Packing, RowLayout};
 use sottovoce_privacy::secagg::{
     self, Advertise, ClientIndex, Confirm, Confirmations, EncryptedShares, Header, Identity, Message as _, Neighbours,
     RevealedShare, Step, Sum, Survivors, Unmask,
@@ -36,7 +36,8 @@ struct SealingServer {
 }
 
 fn protection(identities: bool) -> PrivacyConfig {
-    let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
+    let integers =
+        Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense, packing: Packing::Words };
     let seal = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities };
     PrivacyConfig { quantization: Some(integers), noise: None, seal: Some(seal) }
 }

@@ -9,7 +9,7 @@ use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
 use sottovoce_federation::{Choice, Recorder, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
-use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary};
+use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary, Tensor};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -70,6 +70,16 @@ pub struct Context<'a> {
     pub recorder: Option<Arc<dyn Recorder>>,
     /// What was chosen on devices before, whose settings are those of the plan.
     pub choice: Option<&'a Choice>,
+    /// What training goes on from, for federated models.
+    pub start: Option<&'a Start>,
+}
+
+/// An earlier model, of which training goes on.
+pub struct Start {
+    /// Its tensors.
+    pub tensors: Vec<Tensor>,
+    /// For each item of the catalog its number in that model's, `None` for those that are new.
+    pub items: Vec<Option<u32>>,
 }
 
 /// Trains a model; `on_epoch` is called with (done, planned) after each epoch and may end the training. Interrupted and
@@ -84,11 +94,13 @@ pub fn train<'a>(
     context: Context<'a>,
 ) -> Result<Trained, ModelError> {
     let started = Instant::now();
-    let Context { store, users, catalog, recorder, choice } = context;
+    let Context { store, users, catalog, recorder, choice, start } = context;
     let mut recommender = recommender(plan, recorder, choice);
     let (curve, best, cost) = (Vec::new(), None, CurvePoint::default());
     let mut monitor = Monitor { evaluations: plan.evaluations, curve, best, on_epoch, store, users, cost };
-    let mut summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut monitor).knowing(catalog))?;
+    let fit = Fit::new(plan.seed, &mut monitor).knowing(catalog);
+    let (tensors, items) = (start.map(|start| &start.tensors[..]), start.map(|start| &start.items[..]));
+    let mut summary = recommender.fit(histories, &mut fit.going_on_from(tensors).with_items_of(items))?;
     if let Some(choice) = choice {
         summary.traffic.down += choice.traffic.down;
         summary.traffic.up += choice.traffic.up;

@@ -17,7 +17,9 @@ fn ndcg(model: &'static Model, data: &Prepared) -> f64 {
     let has_epochs = model.schema().any(|setting| setting.key == "epochs");
     let epochs = has_epochs.then_some(("epochs", Value::Integer(EPOCHS)));
     // Not to be trained in the open.
-    let seal = (model.name == "fed-ease").then(|| ("seal", Value::Word("secagg".to_owned())));
+    let seal = ["fed-ease", "fed-item-knn", "fed-popularity"]
+        .contains(&model.name)
+        .then(|| ("seal", Value::Word("secagg".to_owned())));
     let settings = model.settings(epochs.into_iter().chain(seal)).unwrap();
     let plan = ModelPlan { model, settings: &settings, seed: 1, evaluations: None };
     let context = Context { catalog: Some(&data.parts.catalog), ..Context::default() };

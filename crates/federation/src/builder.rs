@@ -182,7 +182,7 @@ impl FederationBuilder {
         check_seal(entry.info.name, &client, engine.as_ref())?;
         let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
             .stopping_at(model.largest_value())
-            .asking_once(model.asks_once_an_epoch(), schedule.rounds);
+            .asking_once(model.asks_once_an_epoch(), schedule.rounds, model.passes());
         let cohorts = self.secret.map(|secret| SecureRng::new(secret).stream(streams::ROUNDS, 0));
         let coordinator = cohorts.into_iter().fold(coordinator, Coordinator::drawing_in_secret);
         let coordinator = config.configured(coordinator, engine)?;

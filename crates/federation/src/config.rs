@@ -120,7 +120,8 @@ impl FederationConfig {
         rng: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
         let (asked, uniform) = (self.round.ask(expected), self.participation.is_uniform());
-        let privacy = self.privacy.bounded(model.sensitivity());
+        let privacy = self.privacy.bounded(model.sensitivity(), model.sends_ones());
+        privacy.check_passes(model.passes())?;
         privacy.engine((expected, asked, population), (rounds, uniform), model.budget_shares(), keys, rng)
     }
 

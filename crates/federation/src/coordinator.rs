@@ -35,8 +35,12 @@ pub struct Coordinator {
     pub(crate) privacy_engine: Option<PrivacyEngine>,
     /// Larger values of the shared model say that training diverged.
     largest_value: f32,
-    /// Rounds of an epoch whose cohorts do not overlap.
+    /// Rounds whose cohorts do not overlap: of an epoch, or of one of its passes.
     disjoint: Option<u64>,
+    /// How many times an epoch everybody is asked, each time for another table.
+    passes: u64,
+    /// Bytes of the longest quantised update that any round so far asked for, or was tried with.
+    largest_message: u64,
     rng: Rng,
     /// Other ways to read a round's sums, and the models that they made of the last round's.
     readouts: (Vec<AggregationSpec>, Vec<Parameters>),
@@ -64,6 +68,8 @@ impl Coordinator {
             privacy_engine: None,
             largest_value: f32::MAX,
             disjoint: None,
+            passes: 1,
+            largest_message: 0,
             rng,
             readouts: Default::default(),
             noise: 0.0,
@@ -86,10 +92,12 @@ impl Coordinator {
         self
     }
 
-    /// The same whose cohorts do not overlap within an epoch of so many rounds, if the model asks for that.
+    /// The same whose cohorts do not overlap within an epoch of so many rounds, if the model asks for that; with several
+    /// passes an epoch, each for another table, within a pass.
     #[must_use]
-    pub fn asking_once(mut self, asks_once: bool, rounds: usize) -> Self {
-        self.disjoint = asks_once.then_some(rounds.max(1) as u64);
+    pub fn asking_once(mut self, asks_once: bool, rounds: usize, passes: usize) -> Self {
+        self.passes = if asks_once { passes.max(1) as u64 } else { 1 };
+        self.disjoint = asks_once.then_some((rounds as u64 / self.passes).max(1));
         self
     }
 
@@ -157,14 +165,37 @@ impl Coordinator {
     /// If the layers do not go together or with how updates are added up, or leave no room for so many devices.
     pub fn with_privacy(mut self, privacy_engine: Option<PrivacyEngine>) -> Result<Self, FederationError> {
         self.privacy_engine = privacy_engine;
+        for table in 1..self.passes as u32 {
+            if let Some(engine) = &mut self.privacy_engine {
+                engine.ask_for(table);
+            }
+            self.protect_as_it_is()?;
+        }
         self.protect()?;
         Ok(self)
     }
 
-    /// Applies the privacy engine's configuration, from the next round on.
+    /// Applies the privacy engine's configuration to the round that is next, for the table that it asks for.
     fn protect(&mut self) -> Result<(), FederationError> {
+        if let (Some(engine), Some(rounds)) = (&mut self.privacy_engine, self.disjoint.filter(|_| self.passes > 1)) {
+            engine.ask_for((self.announcement.round.0 / rounds % self.passes) as u32);
+        }
+        self.protect_as_it_is()
+    }
+
+    /// Where rounds ask for one table each, takes up that of the round that is next.
+    pub(crate) fn take_up_table(&mut self) {
+        if self.passes > 1 {
+            let protected = self.protect();
+            debug_assert!(protected.is_ok(), "every table was tried before the first round");
+        }
+    }
+
+    /// Applies the privacy engine's configuration, from the next round on.
+    fn protect_as_it_is(&mut self) -> Result<(), FederationError> {
         let Some(privacy_engine) = &self.privacy_engine else { return Ok(()) };
         if let Some(sum) = privacy_engine.quantized_sum(&self.layout)? {
+            self.largest_message = self.largest_message.max(sum.mechanism.message_bytes());
             self.aggregation = self.aggregation.clone().protected(Arc::new(sum))?;
         }
         self.announcement.protect(privacy_engine.config().terms());
@@ -179,6 +210,11 @@ impl Coordinator {
     /// How updates are protected, if they are.
     pub fn privacy(&self) -> Option<&PrivacyMechanism> {
         self.aggregation.privacy()
+    }
+
+    /// Bytes of the longest quantised update that rounds ask for.
+    pub fn largest_message(&self) -> u64 {
+        self.largest_message
     }
 
     /// Whether uploads do not say whose they are: a server then gives each device of a cohort one token.
@@ -388,12 +424,13 @@ impl Coordinator {
     /// Moves to the next round with the shared model as it is.
     pub fn skip(&mut self) {
         let round = RoundId(self.round().0 + 1);
-        self.announcement.set_round(round);
+        self.set_round(round);
     }
 
     /// Continues with this round, as found in a record.
     pub fn set_round(&mut self, round: RoundId) {
         self.announcement.set_round(round);
+        self.take_up_table();
     }
 
     /// Applies a round's aggregate: the next version of the shared model. The round's number stays.

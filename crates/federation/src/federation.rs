@@ -127,6 +127,7 @@ impl Federation {
             privacy_engine.record_participants(server.selector.drawn())?;
         }
         let changed = server.apply(round, aggregate);
+        server.take_up_table();
         self.row_updates.add(aggregate);
         if let Some(recorder) = &devices.recorder {
             recorder.sum(round.0, aggregate);

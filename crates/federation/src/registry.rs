@@ -67,14 +67,24 @@ pub fn is_federated(name: &str) -> bool {
 /// What should be known before a federated model is trained with these settings, if anything.
 pub fn warning(name: &str, settings: &Settings) -> Option<String> {
     let config = FederationConfig::read(settings);
-    let nothing_leaves = is_federated(name) && config.discloses_nothing();
-    nothing_leaves.then(|| {
+    if !is_federated(name) {
+        return None;
+    }
+    let nothing_leaves = config.discloses_nothing();
+    let coarse = name == "fed-spectral" && config.privacy.is_coarse();
+    let coarse = coarse.then(|| {
+        "seal_bits of 16 or fewer with a wide seal_range: values of fed-spectral are 1/8 on average and would nearly all \
+         be rounded away; set seal_range = 1"
+            .to_owned()
+    });
+    let nothing_leaves = nothing_leaves.then(|| {
         format!(
             "pi = 0 and disclosure = fixed: no device discloses anything, so the shared model stays as it began, while \
              every device downloads it in each round of {} epochs; set a pi above 0",
             config.epochs
         )
-    })
+    });
+    nothing_leaves.or(coarse)
 }
 
 /// A simulation of a federated model; `None` for centralised models.
@@ -103,6 +113,11 @@ mod tests {
         // The papers' way, negatives leave at pi = 0.
         assert_eq!(warned("fpl", &[("pi", Value::Real(0.0)), ("disclosure", word("per-round"))]), None);
         assert_eq!(warned("bpr-mf", &[]), None);
+        // Few bits leave nothing of small values unless the range is small too.
+        let few = [("seal", word("secagg")), ("seal_bits", Value::Integer(16))];
+        assert!(warned("fed-spectral", &few).is_some_and(|warning| warning.contains("seal_range = 1")));
+        let narrow: Vec<_> = few.into_iter().chain([("seal_range", Value::Real(1.0))]).collect();
+        assert_eq!(warned("fed-spectral", &narrow), None);
     }
 
     #[test]

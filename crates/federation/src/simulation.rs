@@ -171,7 +171,11 @@ impl Simulation {
         let rounds = (schedule.rounds * config.epochs) as u64;
         let mut start = model.server().init(items, &mut root.stream(streams::SHARED, 0))?;
         if let Some(tensors) = fit.start {
-            let fits = model.server().tensors().iter().try_for_each(|slice| slice.restore(tensors, &mut start));
+            let slices = model.server().tensors();
+            let fits = slices.iter().try_for_each(|slice| match fit.start_items {
+                Some(items) => slice.restore_items(tensors, items, &mut start),
+                None => slice.restore(tensors, &mut start),
+            });
             fits.map_err(|error| FederationError::Start(error.to_string()))?;
         }
         let client = model.client(Some(&schedule));
@@ -206,7 +210,7 @@ impl Simulation {
         let strategy = strategy::build(model.aggregation(&schedule, devices.len()));
         let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
             .stopping_at(model.largest_value())
-            .asking_once(model.asks_once_an_epoch(), schedule.rounds);
+            .asking_once(model.asks_once_an_epoch(), schedule.rounds, model.passes());
         let of_variant = |variant: &DynModel| {
             config.fitted(variant, &population_of_all, items, None).aggregation(&schedule, devices.len())
         };

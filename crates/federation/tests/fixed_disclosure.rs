@@ -43,7 +43,8 @@ fn tensors(model: &str, people: &[Vec<u32>], disclosure: &str, noise: &str) -> B
     // Decoys do not go with per-round disclosure.
     settings.extend(["fpl", "fcf"].contains(&model).then_some(("negatives", word("papers"))));
     // Its update is the history itself.
-    settings.extend((model == "fed-ease").then_some(("seal", word("secagg"))));
+    settings
+        .extend(["fed-ease", "fed-item-knn", "fed-popularity"].contains(&model).then_some(("seal", word("secagg"))));
     let histories = Histories::from_lists(people, ITEMS).unwrap();
     let (model, _) = fitted(model, &settings, (&histories, Some(&catalog(ITEMS))), SEED).unwrap();
     tensor_bits(&*model)

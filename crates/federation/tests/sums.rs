@@ -4,8 +4,8 @@ mod common;
 
 use common::{Given, builder, catalog, fitted, people, word};
 use sottovoce_federation::registry;
-use sottovoce_models::Summary;
 use sottovoce_models::settings::Value;
+use sottovoce_models::{Recommender, Summary, TensorData};
 
 const PEOPLE: usize = 80;
 const ITEMS: usize = 40;
@@ -21,7 +21,8 @@ fn learners() -> u64 {
 
 #[test]
 fn everybody_is_asked_once_an_epoch() {
-    for (model, seal) in [("fed-spectral", "none"), ("fed-spectral", "secagg"), ("fed-ease", "secagg")] {
+    let sealed = ["fed-spectral", "fed-ease", "fed-item-knn", "fed-popularity"].map(|model| (model, "secagg"));
+    for (model, seal) in [("fed-spectral", "none")].into_iter().chain(sealed) {
         for epochs in [1, 2] {
             let settings = [("cohort", Value::Integer(10)), ("epochs", Value::Integer(epochs)), ("seal", word(seal))];
             let turnout = train(model, &settings).unwrap().turnout;
@@ -65,10 +66,81 @@ fn settings_that_cannot_be_accounted_for_are_refused() {
 
 #[test]
 fn a_model_whose_update_is_the_history_is_not_trained_in_the_open() {
-    let error = train("fed-ease", &[]).unwrap_err();
-    assert!(error.contains("whole history") && error.contains("secagg"), "{error}");
-    let hosted = builder(50, ITEMS, 1).build("fed-ease", []);
-    assert!(hosted.err().unwrap().to_string().contains("whole history"));
-    assert!(builder(50, ITEMS, 1).build("fed-ease", [("seal", word("secagg"))]).is_ok());
-    assert!(registry::is_federated("fed-ease"));
+    for model in ["fed-ease", "fed-item-knn", "fed-popularity"] {
+        let error = train(model, &[]).unwrap_err();
+        assert!(error.contains("whole history") && error.contains("secagg"), "{error}");
+        let hosted = builder(50, ITEMS, 1).build(model, []);
+        assert!(hosted.err().unwrap().to_string().contains("whole history"));
+        assert!(builder(50, ITEMS, 1).build(model, [("seal", word("secagg"))]).is_ok());
+        assert!(registry::is_federated(model));
+    }
+}
+
+/// The tensor of this name.
+fn tensor(model: &dyn Recommender, name: &str) -> Vec<f32> {
+    let tensors = model.tensors();
+    let data = &tensors.iter().find(|tensor| tensor.name == name).unwrap().data;
+    match data {
+        TensorData::F32(values) => values.clone(),
+        TensorData::U32(values) => values.iter().map(|&value| value as f32).collect(),
+    }
+}
+
+fn trained(model: &str, settings: &[Given]) -> Box<dyn Recommender> {
+    fitted(model, settings, (&people(PEOPLE, ITEMS), Some(&catalog(ITEMS))), 3).unwrap().0
+}
+
+#[test]
+fn counts_and_neighbours_under_a_seal_are_those_of_one_place() {
+    for cohort in [0, 10] {
+        let sealed = [("seal", word("secagg")), ("cohort", Value::Integer(cohort))];
+        let counts = tensor(&*trained("fed-popularity", &sealed), "counts");
+        assert_eq!(counts, tensor(&*trained("mostpop", &[]), "counts"));
+        let (here, there) = (trained("fed-item-knn", &sealed), trained("item-knn", &[]));
+        for user in 0..PEOPLE {
+            let scores = [&here, &there].map(|model| {
+                let mut scores = vec![0.0; ITEMS];
+                model.score(user, &mut scores);
+                scores
+            });
+            assert!(scores[0].iter().zip(&scores[1]).all(|(a, b)| (a - b).abs() < 1e-5), "user {user}");
+        }
+    }
+}
+
+#[test]
+fn uploads_in_blocks_make_the_same_model_with_a_part_of_the_bytes_each() {
+    let sealed = |blocks| [("seal", word("secagg")), ("blocks", Value::Integer(blocks))];
+    for model in ["fed-ease", "fed-item-knn"] {
+        let (whole, parts) = (trained(model, &sealed(1)), trained(model, &sealed(4)));
+        for user in 0..PEOPLE {
+            let scores = [&whole, &parts].map(|model| {
+                let mut scores = vec![0.0; ITEMS];
+                model.score(user, &mut scores);
+                scores
+            });
+            assert!(scores[0].iter().zip(&scores[1]).all(|(a, b)| (a - b).abs() < 1e-5), "user {user}");
+        }
+        let turnout = train(model, &sealed(4)).unwrap().turnout;
+        assert_eq!((turnout.rounds, turnout.received), (4, 4 * learners()));
+        let error = train(model, &[&sealed(4)[..], &[("buckets", Value::Integer(100))]].concat()).unwrap_err();
+        assert!(error.contains("buckets") && error.contains("blocks"), "{error}");
+        let error = train(model, &sealed(30)).unwrap_err();
+        assert!(error.contains("blocks is 30"), "{error}");
+    }
+}
+
+#[test]
+fn sums_of_few_bits_are_refused_where_they_must_be_words() {
+    let bits = ("seal_bits", Value::Integer(16));
+    let noise = [bits.clone(), ("seal", word("secagg")), ("noise", word("distributed")), ("clip", Value::Real(1.0))];
+    assert!(train("fed-spectral", &noise).unwrap_err().contains("seal_bits"));
+    assert!(train("fed-spectral", &[bits.clone(), ("seal", word("bfv"))]).unwrap_err().contains("seal_bits"));
+    let up = |more: &[Given]| {
+        let sealed = [&[("seal", word("secagg")), ("seal_dropout", Value::Real(0.1))][..], more].concat();
+        train("fed-spectral", &sealed).unwrap().traffic.up
+    };
+    // A count for each row of the items, and one for the columns' table.
+    let (values, uploads) = (40 * (80 + 1) + (2 * 80 + 1), 3 * learners());
+    assert_eq!(up(&[]) - up(&[bits]), 4 * uploads * (values - (values + 1) / 2));
 }

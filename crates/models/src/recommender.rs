@@ -162,18 +162,28 @@ pub struct Fit<'a> {
     /// What training goes on from: tensors of an earlier one. Federated models and `lookalike-central` do; others begin
     /// anew.
     pub start: Option<&'a [Tensor]>,
+    /// Where that was of another catalog: for each item its number in there, `None` for those that are new.
+    pub start_items: Option<&'a [Option<u32>]>,
 }
 
 impl<'a> Fit<'a> {
     /// With nothing known of the items.
     pub fn new(seed: u64, watch: &'a mut dyn Watch) -> Self {
-        Self { seed, watch, catalog: None, start: None }
+        Self { seed, watch, catalog: None, start: None, start_items: None }
     }
 
     /// The same, going on from what an earlier training with the same settings and catalog gave.
     #[must_use]
     pub fn going_on_from(mut self, start: Option<&'a [Tensor]>) -> Self {
         self.start = start;
+        self
+    }
+
+    /// The same where that training had another catalog: for each item its number in there, `None` for those that are
+    /// new. Federated models do; their new items begin as in any training.
+    #[must_use]
+    pub fn with_items_of(mut self, items: Option<&'a [Option<u32>]>) -> Self {
+        self.start_items = items;
         self
     }
 

@@ -10,7 +10,7 @@ mod terms;
 use crate::dp::DpError;
 use crate::he::HeError;
 use crate::keeper::{self, KeeperSeal};
-use crate::quantize::{Form, FormError, Grid, GridError, Norm, Quantizer, RowLayout};
+use crate::quantize::{Form, FormError, Grid, GridError, Norm, Packing, Quantizer, RowLayout};
 use crate::{SumEncryption, secagg};
 use sha2::{Digest, Sha256};
 use sottovoce_protocol::{Layout, RoundTerms, codec};
@@ -63,6 +63,8 @@ pub struct Quantization {
     pub devices: u32,
     /// How rows are laid out.
     pub rows: RowLayout,
+    /// How many bits a sum has.
+    pub packing: Packing,
 }
 
 /// What hides single updates from the server.
@@ -157,6 +159,11 @@ pub enum PrivacyError {
         "anonymous uploads do not go with a seal: its masks and seats name devices, and it hides single updates already"
     )]
     AnonymousSeal,
+    /// Sums of few bits where they must be words.
+    #[error(
+        "sums of fewer than 32 bits (seal_bits) go with seal = secagg and whole tables, without noise and without a clip"
+    )]
+    Packing,
     /// An approximate scheme where integers must be exact.
     #[error("rows in buckets are read by exact counts: they do not go with scheme = ckks, only with bfv")]
     ApproximateBuckets,
@@ -185,6 +192,13 @@ impl PrivacyConfig {
                 (None, None) => Ok(()),
             };
         };
+        let masked = matches!(self.seal, Some(Seal::SecureAggregation { .. }));
+        if quantization.packing != Packing::Words {
+            let bucketed = matches!(quantization.rows, RowLayout::Buckets(_));
+            if !masked || bucketed || self.noise.is_some() || quantization.clip.is_some() {
+                return Err(PrivacyError::Packing);
+            }
+        }
         let is_approximate = matches!(self.seal, Some(Seal::Encryption { scheme: Scheme::Ckks, .. }));
         match self.noise {
             Some(noise) if noise.per_example.is_some() != (noise.placement == Placement::Sgd) => {
@@ -218,13 +232,18 @@ impl PrivacyConfig {
     /// # Errors
     /// If there is no grid with room for all.
     pub fn form(&self) -> Result<Option<Form>, PrivacyError> {
-        let Some(Quantization { range, clip, devices, rows }) = self.quantization else { return Ok(None) };
-        let grid = Grid::choose(range, clip, u64::from(devices), self.noise_bound(devices))?;
+        let Some(Quantization { range, clip, devices, rows, packing }) = self.quantization else { return Ok(None) };
+        let grid = match packing {
+            Packing::Words => Grid::choose(range, clip, u64::from(devices), self.noise_bound(devices))?,
+            Packing::Sums(bits) => Grid::for_sums_of(bits, range, u64::from(devices))?,
+            Packing::Ones(bits) if u64::from(devices) >> bits == 0 => Grid::of_ones(),
+            Packing::Ones(_) => return Err(GridError::NoRoom(devices.into(), 1.0).into()),
+        };
         let grid = grid.measuring(self.noise.map_or(Norm::Euclidean, |noise| noise.distribution.norm()));
         // Gradients are summed on the grid, in integers of 24 bits.
         let grid = if self.per_example().is_some() { grid.within_24_bits() } else { grid };
         let votes = self.noise.is_some_and(|noise| noise.count_noise.is_some());
-        Ok(Some(Form { grid, rows, counts: self.noise.is_none(), votes }))
+        Ok(Some(Form { grid, rows, counts: self.noise.is_none(), votes, packing }))
     }
 
     /// The sensitivity that noise is scaled by: the norm of an update, or of an interaction's gradient.

@@ -197,7 +197,8 @@ mod tests {
     use super::*;
 
     fn round_trip(scheme: Scheme, rows: RowLayout, largest: i32) {
-        let integers = Quantization { range: 8.0, clip: None, devices: 20, rows };
+        let integers =
+            Quantization { range: 8.0, clip: None, devices: 20, rows, packing: crate::quantize::Packing::Words };
         let lock = SumEncryption::new(scheme, &integers, 0.0, 100_000.0, 3000).unwrap();
         let (key, round, mut source) = ([5; 32], RoundId(3), SecureRng::new([6; 32]));
         let mut sum = EncryptedSum::new(lock.clone());

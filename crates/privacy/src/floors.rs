@@ -106,13 +106,14 @@ impl PrivacyConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantize::RowLayout;
+    use crate::quantize::{Packing, RowLayout};
     use crate::{Noise, Placement, Quantization};
     use sottovoce_protocol::SealedDisclosure;
 
     fn sealed(dropout: f64, colluding: f64) -> PrivacyConfig {
         let seal = Seal::SecureAggregation { dropout, colluding, identities: false };
-        let integers = Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense };
+        let integers =
+            Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense, packing: Packing::Words };
         PrivacyConfig { quantization: Some(integers), noise: None, seal: Some(seal) }
     }
 

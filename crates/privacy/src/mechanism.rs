@@ -3,7 +3,7 @@
 use crate::dp::DpError;
 use crate::dp::noise::{Discrete, DiscreteGaussian, DiscreteLaplace, Noise as _};
 use crate::keeper::Upload;
-use crate::quantize::{BucketOverflow, Quantizer, to_signed};
+use crate::quantize::{BucketOverflow, Quantizer, RowLayout};
 use crate::{NoiseDistribution, Placement, PrivacyConfig, PrivacyError, Seal, SecureRng, SumEncryption, secagg};
 use sottovoce_protocol::{Layout, Update};
 
@@ -84,6 +84,14 @@ impl PrivacyMechanism {
         self.config.sends_quantized()
     }
 
+    /// The only table that a round asks for, if it asks for one.
+    pub fn only_table(&self) -> Option<u32> {
+        match self.quantizer.form().rows {
+            RowLayout::Table(table) => Some(table),
+            RowLayout::Dense | RowLayout::Buckets(_) => None,
+        }
+    }
+
     /// Whether the server sees sums only.
     pub fn is_sealed(&self) -> bool {
         self.config.seal.is_some()
@@ -160,7 +168,7 @@ impl PrivacyMechanism {
         rng: &mut SecureRng,
         each: impl FnMut(usize, usize, u32, &[f32]),
     ) -> Result<Option<i64>, BucketOverflow> {
-        let mut sum = to_signed(sum);
+        let mut sum = self.quantizer.unpack(sum);
         if self.server_noise.values.is_some() {
             for (position, sum) in sum.iter_mut().enumerate() {
                 *sum += GridNoise::draw(self.noise_at(&self.server_noise, position), rng);

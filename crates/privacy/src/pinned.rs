@@ -167,7 +167,7 @@ fn noises(before: &PrivacyConfig, now: &PrivacyConfig, found: &mut Vec<String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantize::RowLayout;
+    use crate::quantize::{Packing, RowLayout};
     use crate::tokens::{Issuer, Scope, anonymous_layer};
     use crate::{BudgetPart, Noise, Quantization};
     use sottovoce_protocol::{FederationId, RoundId};
@@ -177,7 +177,8 @@ mod tests {
     }
 
     fn sealed() -> PrivacyConfig {
-        let integers = Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense };
+        let integers =
+            Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense, packing: Packing::Words };
         let noise = Noise { shares: 70, ..Noise::new(Placement::Distributed, 0.5) };
         let seal = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: true };
         PrivacyConfig { quantization: Some(integers), noise: Some(noise), seal: Some(seal) }
@@ -260,7 +261,8 @@ mod tests {
     #[test]
     fn tokens_keys_of_all_rounds_have_one_root() {
         let of = |master: u8, round: u64| {
-            let integers = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
+            let integers =
+                Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense, packing: Packing::Words };
             let mut privacy = PrivacyConfig { quantization: Some(integers), ..PrivacyConfig::default() }.terms();
             let scope = Scope { federation: FederationId(7), round: RoundId(round) };
             privacy.layers.push(anonymous_layer(&Issuer::new([master; 32], scope)));

@@ -53,11 +53,12 @@ impl PrivacyConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantize::RowLayout;
+    use crate::quantize::{Packing, RowLayout};
     use crate::{Noise, Quantization};
 
     fn with(placement: Placement, shares: u32, seal: Option<Seal>) -> PrivacyConfig {
-        let integers = Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense };
+        let integers =
+            Quantization { range: 8.0, clip: Some(1.0), devices: 100, rows: RowLayout::Dense, packing: Packing::Words };
         let noise = Noise { shares, ..Noise::new(placement, 2.0) };
         PrivacyConfig { quantization: Some(integers), noise: Some(noise), seal }
     }

@@ -115,6 +115,8 @@ pub struct Trained {
     trained_fraction: f64,
     /// Whether nothing of it will be disclosed.
     is_discarded: bool,
+    /// The only table that the round asks for, if it asks for one.
+    only_table: Option<u32>,
 }
 
 impl Trained {
@@ -125,7 +127,19 @@ impl Trained {
 
     fn of(update: Update, private: Vec<PrivateRows>) -> Self {
         let (discloses_everything, on_disclosed_items, is_discarded) = (false, false, false);
-        Self { update, private, discloses_everything, on_disclosed_items, trained_fraction: 1.0, is_discarded }
+        let (trained_fraction, only_table) = (1.0, None);
+        Self { update, private, discloses_everything, on_disclosed_items, trained_fraction, is_discarded, only_table }
+    }
+
+    /// Announces, before training, which table the round asks for, if it asks for one: nothing of the others will
+    /// leave.
+    pub fn expect_table(&mut self, table: Option<u32>) {
+        self.only_table = table;
+    }
+
+    /// Whether the round asks for a table.
+    pub fn asks_for(&self, table: usize) -> bool {
+        self.only_table.is_none_or(|only| only as usize == table)
     }
 
     /// Announces, before training, the policy that will be applied: where it withholds nothing, a model need not hide

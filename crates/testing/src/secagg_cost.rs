@@ -132,7 +132,7 @@ impl Round<'_> {
         let mut expected = vec![0u32; length];
         self.step(2, self.silent..n, |device, bytes, input| {
             expected.iter_mut().zip(input).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
-            Ok(device.mask(&EncryptedShares::decode(bytes)?, input)?.encode())
+            Ok(device.mask_message(&EncryptedShares::decode(bytes)?, input)?.to_vec())
         })?;
         self.close()?;
         self.unmask(self.silent..n)?;

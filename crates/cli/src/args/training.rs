@@ -35,6 +35,7 @@ impl ModelSettings {
   sottovoce train --model fpl --data town.histories --stream --set epochs=1
   sottovoce train --model fed-spectral --data ml-100k --select regularisation=10,3,30
   sottovoce train --model kgflex --data synth:town --graph town --out runs/kgflex
+  sottovoce train --model fed-spectral --data ml-1m --from runs/spectral --set epochs=1
   sottovoce models bpr-mf                                list the settings that --set takes")]
 pub(crate) struct Train {
     /// Name of the model; `sottovoce models` lists them
@@ -70,6 +71,10 @@ pub(crate) struct Train {
     /// Read histories from a history file (see `data convert`) as they are needed, for populations larger than memory
     #[arg(long)]
     pub(crate) stream: bool,
+    /// Go on from a federated model that `train --out` wrote, with the people and items of this data: one epoch is often
+    /// enough to keep it current. New items begin as in any training
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["stream"])]
+    pub(crate) from: Option<PathBuf>,
     /// Write checkpoints of a federated training into this folder; the same command resumes from the last one
     #[arg(long, value_name = "DIR", help_heading = "Checkpoints")]
     pub(crate) checkpoint: Option<PathBuf>,

@@ -20,12 +20,12 @@ use sottovoce_experiment::metric::MetricAt;
 use sottovoce_experiment::outcome::CurvePoint;
 use sottovoce_experiment::plan::Curve;
 use sottovoce_experiment::prepare::Prepared;
-use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
+use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Start, Trained};
 use sottovoce_federation::{Choice, HistoryFile, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Settings};
-use sottovoce_models::{ClusterFigures, Flow, Privacy, Summary, Turnout};
-use std::collections::BTreeMap;
+use sottovoce_models::{ClusterFigures, Flow, Privacy, Summary, TensorData, Turnout};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Instant;
 
@@ -286,14 +286,20 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         settings.notes().for_each(|note| output::note(&note));
         registry::warning(model.name, &settings).iter().for_each(|warning| output::note(warning));
     }
-    let elsewhere = from_clicks::are_clicks(args) || args.stream || HistoryFile::is_one(Path::new(&args.data));
-    if elsewhere && !args.select.is_empty() {
+    let (clicks, file) = (from_clicks::are_clicks(args), args.stream || HistoryFile::is_one(Path::new(&args.data)));
+    if (clicks || file) && args.from.is_some() {
+        return usage("--from is for data sets: click logs and history files have no names of items".to_owned());
+    }
+    if (clicks || file) && !args.select.is_empty() {
         return usage("--select needs a data set of interactions in memory: no clicks, no history file, no --stream");
     }
-    if from_clicks::are_clicks(args) {
+    if args.from.is_some() && !args.select.is_empty() {
+        return usage("--select compares trainings from the start: it does not go with --from");
+    }
+    if clicks {
         return from_clicks::run(args, common, model, &settings);
     }
-    if args.stream || HistoryFile::is_one(Path::new(&args.data)) {
+    if file {
         return from_histories::run(args, common, model, &settings);
     }
     if args.clicks.before.is_some() || args.clicks.people != PeoplePart::Test {
@@ -380,7 +386,8 @@ struct Job<'a> {
 impl Job<'_> {
     fn train(&self) -> Result<Trained> {
         let parts = &self.data.parts;
-        let mut store = self.checkpoints()?;
+        let start = self.args.from.as_deref().map(|from| self.start(from)).transpose()?;
+        let mut store = self.checkpoints(start.as_ref())?;
         let evaluations = parts.validation.as_ref().map(|held_out| Evaluations {
             question: EvaluationInput::new(&parts.train, held_out),
             curve: Curve {
@@ -392,12 +399,43 @@ impl Job<'_> {
         });
         let (model, settings, seed) = (self.model, self.settings, self.common.seed);
         let plan = ModelPlan { model, settings, seed, evaluations };
-        let context = TrainingContext { store: store.as_mut(), choice: self.choice, ..TrainingContext::default() };
+        let context = TrainingContext {
+            store: store.as_mut(),
+            choice: self.choice,
+            start: start.as_ref(),
+            ..TrainingContext::default()
+        };
         train_with_bar(&plan, self.data, context, self.common)
     }
 
+    /// The earlier model that training goes on from.
+    fn start(&self, from: &Path) -> Result<Start> {
+        let (name, catalog) = (self.model.name, &self.data.parts.catalog);
+        if !registry::is_federated(name) {
+            return usage(format!(
+                "--from goes on from federated models, and {name} is not one: {}",
+                federated_names()
+            ));
+        }
+        let earlier = model_dir::read(from)?;
+        if earlier.about.model != name {
+            return usage(format!("{} holds {}, --model is {name}", from.display(), earlier.about.model));
+        }
+        let numbers: HashMap<&str, u32> = earlier.catalog.ids.iter().zip(0..).collect();
+        let items: Vec<Option<u32>> = catalog.ids.iter().map(|id| numbers.get(id).copied()).collect();
+        let known = items.iter().flatten().count();
+        if known == 0 {
+            return usage(format!("none of the {} items of {} is in {}", items.len(), self.data.name, from.display()));
+        }
+        if !self.common.quiet {
+            let (all, new) = (output::grouped(items.len()), output::grouped(items.len() - known));
+            output::note(&format!("going on from {}: {new} of {all} items are new", from.display()));
+        }
+        Ok(Start { tensors: earlier.recommender.tensors(), items })
+    }
+
     /// Where checkpoints are written, and training resumes from.
-    fn checkpoints(&self) -> Result<Option<Store>> {
+    fn checkpoints(&self, start: Option<&Start>) -> Result<Option<Store>> {
         let (args, name) = (self.args, self.model.name);
         let Some(folder) = &args.checkpoint else { return Ok(None) };
         if !registry::federated().iter().any(|each| each.name == name) {
@@ -408,7 +446,7 @@ impl Job<'_> {
             (_, true) => Begin::Fresh,
             _ => Begin::Resume,
         };
-        let store = Store::open(folder, self.identity(), args.checkpoint_every, begin)?;
+        let store = Store::open(folder, self.identity(start), args.checkpoint_every, begin)?;
         if let Some(found) = store.found.as_ref().filter(|_| !self.common.quiet) {
             let (rounds, path) = (output::grouped(found.rounds), store.path().display());
             output::note(&format!("resuming after epoch {} (round {rounds}) from {path}", found.epochs));
@@ -417,7 +455,7 @@ impl Job<'_> {
     }
 
     /// Everything that the trained model depends on.
-    fn identity(&self) -> Identity {
+    fn identity(&self, start: Option<&Start>) -> Identity {
         let (settings, split) = (self.settings, &self.args.preparing.split);
         let or = |value: Option<String>, none: &str| value.unwrap_or_else(|| none.to_owned());
         let parts = [
@@ -439,7 +477,8 @@ impl Job<'_> {
         let contents =
             files.map(|file| (format!("contents of {}", file.key), checkpoint::contents(Path::new(&word(file.key)))));
         let settings = settings.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
-        let parts = parts.into_iter().map(|(key, value)| (key.to_owned(), value));
+        let start = start.map(|start| ("from", start_fingerprint(start)));
+        let parts = parts.into_iter().chain(start).map(|(key, value)| (key.to_owned(), value));
         parts.chain(settings).chain(contents).collect()
     }
 
@@ -500,6 +539,20 @@ pub(super) fn test_question(data: &Prepared) -> EvaluationInput<'_> {
 fn federated_names() -> String {
     let names: Vec<&str> = registry::federated().iter().map(|each| each.name).collect();
     names.join(", ")
+}
+
+/// A hash of the model that training goes on from.
+fn start_fingerprint(start: &Start) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for tensor in &start.tensors {
+        hasher.update(tensor.name.as_bytes());
+        let bytes: Vec<[u8; 4]> = match &tensor.data {
+            TensorData::F32(values) => values.iter().map(|value| value.to_le_bytes()).collect(),
+            TensorData::U32(values) => values.iter().map(|value| value.to_le_bytes()).collect(),
+        };
+        hasher.update(bytes.as_flattened());
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// A hash of the items' features.

@@ -10,7 +10,7 @@ use sottovoce_device::{
     Response, Secret, Seeds, Store, StoreError, Timing, Transport, TransportError,
 };
 use sottovoce_models::federated::{ServerModel, fpl};
-use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::quantize::{Packing, RowLayout};
 use sottovoce_privacy::tokens::{BlindedElement, Issuer, Token, from_hex};
 use sottovoce_privacy::{PrivacyConfig, Quantization, SecureRng, anonymous_layer};
 use sottovoce_protocol::{
@@ -130,7 +130,8 @@ impl Server {
 
     /// Asks for uploads without a name: the terms have the key of the first, tokens are made with the second's.
     pub fn ask_for_anonymous_uploads(&self, named: &Issuer, issuer: Issuer) {
-        let integers = Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense };
+        let integers =
+            Quantization { range: 8.0, clip: None, devices: 10, rows: RowLayout::Dense, packing: Packing::Words };
         let protection = PrivacyConfig { quantization: Some(integers), ..PrivacyConfig::default() };
         self.with(|world| {
             world.terms.privacy = protection.terms();

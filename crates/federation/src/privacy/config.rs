@@ -9,7 +9,7 @@ use sottovoce_models::{choices, config};
 use sottovoce_privacy::dp::AdaptiveClip;
 use sottovoce_privacy::dp::accountant::{Budget, BudgetedRounds, Round, noise_for, noise_for_parts};
 use sottovoce_privacy::keeper::{self, KeeperSeal};
-use sottovoce_privacy::quantize::RowLayout;
+use sottovoce_privacy::quantize::{Packing, RowLayout};
 use sottovoce_privacy::{
     Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyError, Quantization, Scheme, Seal, SecureRng,
 };
@@ -154,6 +154,8 @@ config! {
         buckets: Option<usize> = None, in 0..=100_000_000;
         /// With a seal or noise: quantisation range; larger values are clipped
         seal_range: f64 = 8.0, in 1e-6..=1e6 => [log];
+        /// With seal = secagg and no noise: bits of each sum; 16 or fewer pack several into a word, on a coarse grid
+        seal_bits: usize = 32, in 4..=32;
         /// With seal = secagg or keeper: fraction of a cohort that may drop out; with a keeper it sets the shares of
         /// noise alone
         seal_dropout: f64 = 0.3, in 0.0..=0.9;
@@ -167,6 +169,8 @@ config! {
         keeper_least: Option<usize> = None, in 0..=1_000_000;
         /// Without a seal: uploads carry a one-time token of their round instead of the device's credential
         anonymous: bool = false;
+        /// Whether the model sends ones only
+        sends_ones: bool = false => [derived];
     }
 }
 
@@ -266,18 +270,44 @@ impl PrivacySettings {
         Ok(())
     }
 
-    /// The same for a model whose updates are never longer than this, where there is noise and no smaller clip.
-    pub(crate) fn bounded(&self, sensitivity: Option<f32>) -> Self {
+    /// The same for a model whose updates are never longer than this, where there is noise and no smaller clip; and
+    /// which sends ones only, or does not.
+    pub(crate) fn bounded(&self, sensitivity: Option<f32>, sends_ones: bool) -> Self {
         let clip = self.clip.or(sensitivity.map(f64::from).filter(|_| self.noise != NoiseKind::None));
-        Self { clip, ..self.clone() }
+        Self { clip, sends_ones, ..self.clone() }
     }
 
-    /// Laplace noise on sums has accountant only where each device comes by its own chance.
+    /// Rounds that ask for one table each send it whole.
+    pub(crate) fn check_passes(&self, passes: usize) -> Result<(), FederationError> {
+        match self.buckets.filter(|_| passes > 1) {
+            Some(buckets) => {
+                Err(FederationError::setting("buckets", buckets.to_string(), "0 where blocks are above 1"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether sums have few bits, and must have room for values far larger than 1.
+    pub(crate) fn is_coarse(&self) -> bool {
+        self.seal == SealKind::Secagg && self.seal_bits <= 16 && self.seal_range > 2.0
+    }
+
+    /// How many bits sums of so many updates have.
+    fn packing(&self, devices: u32) -> Packing {
+        let plain = self.noise == NoiseKind::None && self.clip.is_none() && self.buckets.is_none();
+        match self.seal_bits {
+            _ if self.sends_ones && plain && self.seal == SealKind::Secagg => Packing::ones(devices),
+            bits if bits <= 16 => Packing::Sums(bits as u32),
+            _ => Packing::Words,
+        }
+    }
+
+    /// Laplace noise on sums is accounted for only where each device comes by its own chance.
     fn check_shape(&self) -> Result<(), FederationError> {
         if !(self.noise_shape == NoiseShape::Laplace && self.fixed_cohorts() && self.noise == NoiseKind::Central) {
             return Ok(());
         }
-        let expected = "gaussian, or sampling = poisson: there are no accountant of it for cohorts of one size";
+        let expected = "gaussian, or sampling = poisson: there is no accounting of it for cohorts of one size";
         Err(FederationError::setting("noise_shape", "laplace with sampling = fixed", expected))
     }
 
@@ -432,7 +462,8 @@ impl PrivacySettings {
         let devices = if by_chance { asked + by_luck } else { asked.max(1) };
         let rows = self.buckets.map_or(RowLayout::Dense, |buckets| RowLayout::Buckets(buckets as u32));
         let clip = self.clip().filter(|_| self.noise != NoiseKind::Sgd);
-        let integers = Quantization { range: self.seal_range as f32, clip, devices: devices as u32, rows };
+        let packing = self.packing(devices as u32);
+        let integers = Quantization { range: self.seal_range as f32, clip, devices: devices as u32, rows, packing };
         let encrypted = |scheme| Seal::Encryption { scheme, key: keys.shared.unwrap_or(&"0".repeat(64)).to_owned() };
         let seal = match self.seal {
             SealKind::Secagg => Some(Seal::SecureAggregation {

@@ -123,6 +123,13 @@ impl PrivacyEngine {
         moved
     }
 
+    /// The next round asks for this table only.
+    pub(crate) fn ask_for(&mut self, table: u32) {
+        if let Some(integers) = &mut self.config.quantization {
+            integers.rows = RowLayout::Table(table);
+        }
+    }
+
     /// Standard deviation of the noise on each value of a sum of so many updates.
     fn deviation(&self, updates: u64) -> f64 {
         let (Some(noise), Some(integers)) = (self.config.noise, self.config.quantization) else { return 0.0 };

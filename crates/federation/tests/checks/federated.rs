@@ -272,6 +272,31 @@ fn equality_shares_of_epsilon() {
     assert_equality(&private, &settings, &[], Policy::new(1.0).unwrap());
 }
 
+/// Uploads in blocks, each in a round of its own, in groups of people; sums of a few bits; readouts.
+#[test]
+fn equality_blocks_bits_and_readouts() {
+    let (seal, epochs) = (("seal", word("secagg")), ("epochs", Value::Integer(2)));
+    let cases: [(&str, &[Given]); 4] = [
+        ("fed-ease", &[("blocks", Value::Integer(3))]),
+        ("fed-item-knn", &[("blocks", Value::Integer(2))]),
+        ("fed-spectral", &[("seal_bits", Value::Integer(16)), ("seal_range", Value::Integer(1))]),
+        ("fed-spectral", &[("readout", word("gf-cf"))]),
+    ];
+    for (model, more) in cases {
+        let settings = [&[seal.clone(), epochs.clone(), COHORT][..], more].concat();
+        assert_equality(&find(model).unwrap(), &settings, &[], Policy::new(1.0).unwrap());
+    }
+}
+
+/// Noise of each device under a seal, of models whose updates are scaled to the sensitivity.
+#[test]
+fn equality_distributed_noise_of_sums() {
+    let settings = [("noise", word("distributed")), ("seal", word("secagg")), ("epochs", Value::Integer(1))];
+    for model in ["fed-item-knn", "fed-popularity"] {
+        assert_equality(&find(model).unwrap(), &settings, &[], Policy::new(1.0).unwrap());
+    }
+}
+
 #[test]
 fn equality_dp_sgd() {
     // A network of many parameters diverges under much noise.

@@ -51,12 +51,12 @@ pub(crate) fn has(model: &Model, key: &str) -> bool {
 
 /// Whether training draws random numbers, without noise.
 pub(crate) fn draws(model: &Model) -> bool {
-    !["fed-ease", "fed-ease-top"].contains(&model.name)
+    !["fed-ease", "fed-ease-top", "fed-item-knn", "fed-popularity"].contains(&model.name)
 }
 
 /// Whether scores depend on the user's own items, in whatever order.
 pub(crate) fn is_personal(model: &Model) -> bool {
-    !["random", "mostpop"].contains(&model.name) && !is_sequential(model)
+    !["random", "mostpop", "fed-popularity"].contains(&model.name) && !is_sequential(model)
 }
 
 /// Whether a model goes by the order of items.
@@ -82,6 +82,8 @@ pub(crate) fn small(model: &Model) -> Vec<(&'static str, &'static str)> {
         "fcf" => &[("regularisation", "0.5"), ("scale_regularisation", "false")],
         "fed-ease" => &[("regularisation", "5"), ("seal", "secagg")],
         "fed-ease-top" => &[("top_items", "24")],
+        "fed-item-knn" => &[("k", "8"), ("seal", "secagg")],
+        "fed-popularity" => &[("seal", "secagg")],
         "fed-vae" => &[("network", "vae"), ("server_learning_rate", "0.01"), ("cohort", "100")],
         "lookalike" => &[("server_learning_rate", "0.03"), ("dropout_share", "0")],
         "refrs" => &[

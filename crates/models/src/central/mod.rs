@@ -28,7 +28,7 @@ mod mostpop;
 mod multivae;
 mod ncf;
 mod negative_sampler;
-mod neighbours;
+pub(crate) mod neighbours;
 mod random;
 mod sequential;
 mod tf_idf;

@@ -13,7 +13,7 @@ use sottovoce_core::Histories;
 
 choices! {
     /// A similarity of two rows.
-    pub(super) enum Similarity {
+    pub enum Similarity {
         /// By the cosine between them.
         Cosine => "cosine",
         /// By the fraction of their entries that they have in common.
@@ -23,22 +23,24 @@ choices! {
 
 config! {
     /// Settings of neighbourhood models.
-    pub(super) struct NeighbourConfig {
+    #[derive(Copy, PartialEq)]
+    pub struct NeighbourConfig {
         /// Number of neighbours
-        pub(super) k: usize = 100, in 1..=10_000 => [log];
+        pub k: usize = 100, in 1..=10_000 => [log];
         /// Similarity of two rows
-        pub(super) similarity: Similarity = Similarity::Cosine;
+        pub similarity: Similarity = Similarity::Cosine;
         /// Added to the denominator, which lowers the similarity of rows with few entries
-        pub(super) shrinkage: f64 = 20.0, in 0.0..=1000.0;
+        pub shrinkage: f64 = 20.0, in 0.0..=1000.0;
     }
 }
 
 impl NeighbourConfig {
-    /// The similarity of rows with `a` and `b` entries, `common` (at least one) of them in common.
-    fn similarity_of(&self, common: u32, a: usize, b: usize) -> f32 {
+    /// The similarity of rows with `a` and `b` entries, `common` (more than 0) of them in common: numbers, or noisy
+    /// sums of weights.
+    pub(crate) fn similarity_of(&self, common: f64, a: f64, b: f64) -> f32 {
         let together = match self.similarity {
-            Similarity::Jaccard => (a + b - common as usize) as f32,
-            Similarity::Cosine => ((a as f64 * b as f64) as f32).sqrt(),
+            Similarity::Jaccard => (a + b - common).max(common) as f32,
+            Similarity::Cosine => ((a * b) as f32).sqrt(),
         };
         common as f32 / (together + self.shrinkage as f32)
     }
@@ -160,8 +162,8 @@ impl Scratch {
         for other in self.candidates.drain(..) {
             let common = std::mem::take(&mut self.common[other as usize]);
             if other as usize != row {
-                let (a, b) = (matrix.of(row).len(), matrix.of(other as usize).len());
-                list.push((other, config.similarity_of(common, a, b)));
+                let (a, b) = (matrix.of(row).len() as f64, matrix.of(other as usize).len() as f64);
+                list.push((other, config.similarity_of(f64::from(common), a, b)));
             }
         }
         retain_best(&mut list, config.k);
@@ -170,7 +172,7 @@ impl Scratch {
 }
 
 /// Leaves the `k` most similar, best first, ties by index.
-pub(super) fn retain_best(list: &mut Vec<(u32, f32)>, k: usize) {
+pub(crate) fn retain_best(list: &mut Vec<(u32, f32)>, k: usize) {
     let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     if list.len() > k {
         list.select_nth_unstable_by(k - 1, order);

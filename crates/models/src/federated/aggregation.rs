@@ -1,7 +1,7 @@
 //! How a cohort's updates become the next shared model: plain data that `sottovoce-federation` builds a strategy from.
 
 use super::clustering::ClusteredSpec;
-use super::fed_ease::GramSpec;
+use super::co_occurrences::GramSpec;
 use super::fed_ease_top::TopItemsSpec;
 use super::fed_spectral::SpectralSpec;
 use crate::{choices, config};
@@ -27,7 +27,7 @@ pub enum AggregationSpec {
     Clustered(ClusteredSpec),
     /// The largest eigenvalues of a sum over people.
     Spectral(SpectralSpec),
-    /// A sum of co-occurrences, to be inverted.
+    /// A sum of co-occurrences, and what is made of it.
     Gram(GramSpec),
     /// Counts, then co-occurrences of the items with the largest.
     TopItems(TopItemsSpec),

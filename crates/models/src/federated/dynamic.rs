@@ -143,6 +143,12 @@ pub trait AnyModel: Send + Sync {
     /// See [`FederatedModel::ONCE_AN_EPOCH`].
     fn asks_once_an_epoch(&self) -> bool;
 
+    /// See [`FederatedModel::SENDS_ONES`].
+    fn sends_ones(&self) -> bool;
+
+    /// See [`FederatedModel::passes`].
+    fn passes(&self) -> usize;
+
     /// See [`FederatedModel::SENSITIVITY`].
     fn sensitivity(&self) -> Option<f32>;
 
@@ -228,6 +234,14 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
 
     fn asks_once_an_epoch(&self) -> bool {
         M::ONCE_AN_EPOCH
+    }
+
+    fn sends_ones(&self) -> bool {
+        M::SENDS_ONES
+    }
+
+    fn passes(&self) -> usize {
+        M::passes(&self.config).max(1)
     }
 
     fn sensitivity(&self) -> Option<f32> {

@@ -12,6 +12,7 @@ pub mod audience_size;
 pub mod candidate_scores;
 mod client;
 pub mod clustering;
+pub mod co_occurrences;
 pub(crate) mod dp_sgd;
 mod dynamic;
 mod exposure;
@@ -53,6 +54,8 @@ models! {
     fed_spectral::FedSpectral,
     fed_ease::FedEase,
     fed_ease_top::FedEaseTop,
+    fed_item_knn::FedItemKnn,
+    fed_popularity::FedPopularity,
     fed_gmf::FedGmf,
     fed_vae::FedVae,
     kgflex::KgFlex,

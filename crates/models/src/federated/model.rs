@@ -98,7 +98,11 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// cohorts are drawn as ever, because that is what is accounted for.
     const ONCE_AN_EPOCH: bool = false;
 
-    /// The norm that no update exceeds, for models where that follows from what they send: with noise, updates are then
+    /// Whether all that devices send are ones, so that under secure aggregation sums have only as many bits as the number
+    /// of devices has.
+    const SENDS_ONES: bool = false;
+
+    /// The norm that no update exceeds, or to which an update is scaled without harm: with noise, updates are then
     /// clipped to it unless users ask for less.
     const SENSITIVITY: Option<f32> = None;
 
@@ -143,6 +147,13 @@ pub trait FederatedModel: Send + Sync + 'static {
         let _ = config;
         let cohort = cohort.unwrap_or(Self::COHORT);
         if Self::ONCE_AN_EPOCH { Schedule::once(cohort, population) } else { Schedule::in_turn(cohort, population) }
+    }
+
+    /// How many times an epoch everybody is asked, each time for another table: such rounds ask for one table each,
+    /// first all for table 0, then all for table 1, and so on. [`schedule`](Self::schedule) has them all.
+    fn passes(config: &Self::Config) -> usize {
+        let _ = config;
+        1
     }
 
     /// The settings with what follows from the schedule filled in. Devices get these.

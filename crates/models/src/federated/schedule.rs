@@ -148,6 +148,12 @@ impl Schedule {
         Self { cohort: if in_turn.rounds == 1 { cohort } else { each }, ..in_turn }
     }
 
+    /// The same with everybody asked so many times an epoch, each time for another part of the model.
+    #[must_use]
+    pub fn in_passes(self, passes: usize) -> Self {
+        Self { rounds: self.rounds * passes.max(1), ..self }
+    }
+
     /// A configuration of the papers: an epoch has X+ triples to within a round.
     pub fn of(configuration: Configuration, population: &Population) -> Self {
         let devices = population.devices.len();

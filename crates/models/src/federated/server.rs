@@ -3,6 +3,7 @@
 use crate::{ModelError as Error, Tensor, stored};
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape, Table};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// What runs on the server: which tables the shared model has, and how they are initialised.
@@ -71,7 +72,7 @@ impl<const BIAS: bool> ServerModel for ItemFactors<BIAS> {
 /// Some columns of a shared table, stored under a name of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSlice {
-    name: &'static str,
+    name: Cow<'static, str>,
     table: usize,
     columns: Range<usize>,
     /// Stored as one value a row, instead of as a matrix with one column.
@@ -80,18 +81,18 @@ pub struct TensorSlice {
 
 impl TensorSlice {
     /// Neighbouring columns, stored as a matrix.
-    pub fn matrix(name: &'static str, table: usize, columns: Range<usize>) -> Self {
-        Self { name, table, columns, flat: false }
+    pub fn matrix(name: impl Into<Cow<'static, str>>, table: usize, columns: Range<usize>) -> Self {
+        Self { name: name.into(), table, columns, flat: false }
     }
 
     /// All columns, however many a catalog's table has, stored as a matrix.
-    pub fn whole(name: &'static str, table: usize) -> Self {
+    pub fn whole(name: impl Into<Cow<'static, str>>, table: usize) -> Self {
         Self::matrix(name, table, 0..usize::MAX)
     }
 
     /// One column, stored as a vector.
-    pub fn vector(name: &'static str, table: usize, column: usize) -> Self {
-        Self { name, table, columns: column..column + 1, flat: true }
+    pub fn vector(name: impl Into<Cow<'static, str>>, table: usize, column: usize) -> Self {
+        Self { name: name.into(), table, columns: column..column + 1, flat: true }
     }
 
     fn columns(&self, cols: usize) -> Range<usize> {
@@ -105,12 +106,12 @@ impl TensorSlice {
     /// Copies these columns out of a shared model. The model of an empty catalog has no tables.
     pub fn store(&self, shared: &Parameters) -> Tensor {
         let Some(table) = shared.tables().get(self.table) else {
-            return stored::floats(self.name, self.shape(0, 0), Vec::new());
+            return stored::floats(&self.name, self.shape(0, 0), Vec::new());
         };
         let cols = table.shape().cols as usize;
         let rows = table.values().chunks_exact(cols);
         let values = rows.flat_map(|row| &row[self.columns(cols)]).copied().collect();
-        stored::floats(self.name, self.shape(table.shape().rows as usize, cols), values)
+        stored::floats(&self.name, self.shape(table.shape().rows as usize, cols), values)
     }
 
     /// Copies these columns back.
@@ -119,13 +120,37 @@ impl TensorSlice {
     /// If the tensor is missing or has another shape.
     pub fn restore(&self, tensors: &[Tensor], into: &mut Parameters) -> Result<(), Error> {
         let Some(table) = into.tables_mut().get_mut(self.table) else {
-            return stored::take_floats(tensors, self.name, &self.shape(0, 0)).map(|_| ());
+            return stored::take_floats(tensors, &self.name, &self.shape(0, 0)).map(|_| ());
         };
         let (rows, cols) = (table.shape().rows as usize, table.shape().cols as usize);
-        let values = stored::take_floats(tensors, self.name, &self.shape(rows, cols))?;
+        let values = stored::take_floats(tensors, &self.name, &self.shape(rows, cols))?;
         let columns = self.columns(cols);
         let rows = table.values_mut().chunks_exact_mut(cols).zip(values.chunks_exact(columns.len()));
         rows.for_each(|(row, values)| row[columns.clone()].copy_from_slice(values));
+        Ok(())
+    }
+
+    /// Copies back the rows of a model of another catalog, of which each item's number is given; rows of other items
+    /// stay as they are. Tables without a row for each item are copied whole.
+    ///
+    /// # Errors
+    /// If the tensor is missing or has other columns, or fewer items than the numbers say.
+    pub fn restore_items(&self, tensors: &[Tensor], items: &[Option<u32>], into: &mut Parameters) -> Result<(), Error> {
+        let Some(table) = into.tables_mut().get_mut(self.table).filter(|table| table.shape().keyed == Keyed::Items)
+        else {
+            return self.restore(tensors, into);
+        };
+        let cols = table.shape().cols as usize;
+        let (columns, earlier) =
+            (self.columns(cols), items.iter().flatten().max().map_or(0, |&last| last as usize + 1));
+        let rows = stored::length(tensors, &self.name)?.checked_div(columns.len()).unwrap_or(0).max(earlier);
+        let values = stored::take_floats(tensors, &self.name, &self.shape(rows, cols))?;
+        for (item, earlier) in items.iter().enumerate() {
+            if let Some(earlier) = earlier {
+                let from = &values[*earlier as usize * columns.len()..][..columns.len()];
+                table.row_mut(item)[columns.clone()].copy_from_slice(from);
+            }
+        }
         Ok(())
     }
 }
@@ -133,6 +158,24 @@ impl TensorSlice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_an_earlier_catalog_come_back_to_their_items() {
+        let server = ItemFactors::<true> { factors: 2, init_deviation: 0.1 };
+        let [earlier, mut later] = [(3, 1), (4, 2)].map(|(n, seed)| server.init(n, &mut Rng::new(seed)).unwrap());
+        let before = later.clone();
+        let tensors: Vec<Tensor> = server.tensors().iter().map(|slice| slice.store(&earlier)).collect();
+        let numbers = [Some(2), None, Some(0), None];
+        server.tensors().iter().try_for_each(|slice| slice.restore_items(&tensors, &numbers, &mut later)).unwrap();
+        let (row, old) = (|item| later.tables()[0].row(item), |item| earlier.tables()[0].row(item));
+        assert_eq!((row(0), row(2)), (old(2), old(0)));
+        assert!([1, 3].iter().all(|&item| row(item) == before.tables()[0].row(item)));
+        let beyond = [Some(3), None, None, None];
+        assert!(server.tensors()[0].restore_items(&tensors, &beyond, &mut later).is_err());
+        let wider = ItemFactors::<true> { factors: 3, init_deviation: 0.1 };
+        let mut other = wider.init(4, &mut Rng::new(1)).unwrap();
+        assert!(wider.tensors()[0].restore_items(&tensors, &numbers, &mut other).is_err());
+    }
 
     #[test]
     fn factors_begin_random_and_biases_at_zero() {

@@ -311,8 +311,8 @@ macro_rules! config {
                 all
             }
 
+            #[allow(unused_variables)]
             fn read(settings: &$crate::settings::Settings) -> Self {
-                #[allow(unused_variables)]
                 let default = Self::default();
                 Self {
                     $( $field: settings

@@ -140,6 +140,7 @@ const ONLY_WITH: &[(&[&str], &str, &[&str])] = &[
     (&["epsilon", "noise_multiplier", "noise_shape", "delta", "sampling"], "noise", &["!none"]),
     (&["interactions"], "noise", &["sgd"]),
     (&["buckets"], "seal", &["!none"]),
+    (&["seal_bits"], "seal", &["secagg"]),
     (&["seal_dropout", "seal_colluding", "seal_identities"], "seal", &["secagg", "keeper"]),
     (&["keeper_least"], "seal", &["keeper"]),
     (&["robust_norm"], "robust_aggregation", &["clip", "clip-update"]),

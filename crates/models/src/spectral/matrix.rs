@@ -116,6 +116,13 @@ impl Matrix {
         }
     }
 
+    /// Multiplies each row by a factor of its own.
+    pub fn scale_rows(&mut self, factors: &[f64]) {
+        for (row, factor) in self.values.chunks_exact_mut(self.cols.max(1)).zip(factors) {
+            row.iter_mut().for_each(|value| *value *= factor);
+        }
+    }
+
     /// The mean of a square matrix and its transpose.
     #[must_use]
     pub fn symmetric(mut self) -> Self {

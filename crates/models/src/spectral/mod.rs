@@ -11,12 +11,15 @@
 //!   B_ij = V_i . V_j / (1 - |V_j|^2). Neither G nor B is ever formed: a device holds V.
 //! - **Pure SVD** (P. Cremonesi, Y. Koren, R. Turrin: Performance of Recommender Algorithms on Top-N Recommendation
 //!   Tasks, RecSys 2010): V = U, and scores x' V V_j as they are.
+//! - **GF-CF** (Y. Shen et al.: How Powerful is Graph Convolution for Recommendation?, CIKM 2021): [`GraphFilter`].
 
 mod eigen;
+mod graph_filter;
 mod matrix;
 mod packed;
 
 pub use eigen::Eigen;
+pub use graph_filter::GraphFilter;
 pub use matrix::Matrix;
 pub use packed::{packed_cell, packed_cols, unpacked};
 
@@ -32,6 +35,8 @@ choices! {
         Ease => "ease",
         /// Pure SVD.
         Svd => "svd",
+        /// The graph filters of GF-CF.
+        GfCf => "gf-cf",
     }
 }
 
@@ -84,13 +89,14 @@ impl Spectrum {
     }
 
     /// What each of the first `factors` vectors is multiplied with for a readout: sqrt(L / (L + l)), where l is the
-    /// smallest eigenvalue used times `regularisation`; 1 for pure SVD.
+    /// smallest eigenvalue used times `regularisation`; 1 for pure SVD; sqrt(L) for GF-CF.
     pub fn weights(&self, factors: usize, readout: Readout, regularisation: f64) -> Vec<f64> {
         let used = &self.values[..factors.min(self.values.len())];
         let l = regularisation * used.last().copied().unwrap_or(0.0);
         let weight = |value: &f64| match readout {
             Readout::Ease => (value / (value + l)).sqrt(),
             Readout::Svd => 1.0,
+            Readout::GfCf => value.sqrt(),
         };
         used.iter().map(weight).collect()
     }
@@ -136,7 +142,7 @@ impl ItemVectors<'_> {
     fn divisor(&self, own: f32) -> f32 {
         match self.readout {
             Readout::Ease => (1.0 - own).max(1e-3),
-            Readout::Svd => 1.0,
+            Readout::Svd | Readout::GfCf => 1.0,
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
     PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
 use crate::keeper::KeeperSeal;
-use crate::quantize::RowLayout;
+use crate::quantize::{Packing, RowLayout};
 use crate::tokens::{from_hex, to_hex};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
 use std::fmt::Display;
@@ -15,13 +15,18 @@ impl PrivacyConfig {
     /// As round terms carry it.
     pub fn terms(&self) -> PrivacyTerms {
         let mut layers = Vec::new();
-        if let Some(Quantization { range, clip, devices, rows }) = &self.quantization {
+        if let Some(Quantization { range, clip, devices, rows, packing }) = &self.quantization {
             let mut settings = Settings::from([setting("range", range), setting("devices", devices)]);
             settings.extend(clip.as_ref().map(|clip| setting("clip", clip)));
             match rows {
                 RowLayout::Buckets(cells) => settings.extend([setting("buckets", cells)]),
                 RowLayout::Table(table) => settings.extend([setting("table", table)]),
                 RowLayout::Dense => {}
+            }
+            match packing {
+                Packing::Words => {}
+                Packing::Sums(bits) => settings.extend([setting("bits", bits)]),
+                Packing::Ones(bits) => settings.extend([setting("bits", bits), setting("ones", true)]),
             }
             layers.push(PrivacyLayer { name: QUANTIZATION.to_owned(), settings });
         }
@@ -134,7 +139,10 @@ fn read_quantization(settings: &Settings) -> Result<Quantization, PrivacyError> 
     let positive = |value: &f32| value.is_finite() && *value > 0.0;
     let cells = from.optional("buckets", |&cells: &u32| cells > 0, "a number of buckets")?;
     let table = from.optional("table", |_: &u32| cells.is_none(), "the number of a table, and no buckets")?;
+    let bits = from.optional("bits", |bits: &u32| (1..=16).contains(bits), "a number of bits, 1 to 16")?;
+    let ones = from.optional("ones", |&ones: &bool| ones && bits.is_some(), "true, with bits")?.is_some();
     Ok(Quantization {
+        packing: bits.map_or(Packing::Words, if ones { Packing::Ones } else { Packing::Sums }),
         range: from.needed("range", positive, POSITIVE)?,
         clip: from.optional("clip", positive, POSITIVE)?,
         devices: from.needed("devices", |&devices: &u32| devices > 0, "a number of devices")?,
@@ -214,11 +222,15 @@ mod tests {
     }
 
     fn all() -> Vec<PrivacyConfig> {
-        let integers = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
+        let packing = Packing::Words;
+        let integers = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense, packing };
+        let narrow = Quantization { packing: Packing::Sums(16), ..integers };
+        let ones = Quantization { packing: Packing::Ones(7), rows: RowLayout::Table(2), ..integers };
         let clipped = Quantization { clip: Some(0.5), ..integers };
         let noise = |placement, shares| Some(Noise { shares, ..Noise::new(placement, 1.5) });
         let sgd = Noise { per_example: Some(PerExample { clip: 0.25, rate: 0.1 }), ..Noise::new(Placement::Sgd, 2.0) };
         let masks = Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities: false };
+        let few = masks.clone();
         let known = Seal::SecureAggregation { dropout: 0.2, colluding: 0.1, identities: true };
         let encrypted = Seal::Encryption { scheme: Scheme::Bfv, key: "0a".repeat(32) };
         let buckets = Quantization { rows: RowLayout::Buckets(500), ..integers };
@@ -256,6 +268,8 @@ mod tests {
                 noise: Some(Noise { distribution: NoiseDistribution::Laplace, ..Noise::new(Placement::Local, 1.5) }),
                 seal: None,
             },
+            PrivacyConfig { quantization: Some(narrow), seal: Some(few.clone()), noise: None },
+            PrivacyConfig { quantization: Some(ones), seal: Some(few), noise: None },
         ]
     }
 
@@ -268,12 +282,17 @@ mod tests {
 
     #[test]
     fn rejects_incompatible_layers() {
-        let [_, sealed, bucketed, central, local, distributed, sgd, ..] = <[_; 13]>::try_from(all()).unwrap();
+        let [_, sealed, bucketed, central, local, distributed, sgd, _, _, _, _, _, _, narrow, ones] =
+            <[_; 15]>::try_from(all()).unwrap();
         let changed = |of: &PrivacyConfig, change: &dyn Fn(Noise) -> Noise| PrivacyConfig {
             noise: of.noise.map(change),
             ..of.clone()
         };
+        let crowded = ones.quantization.map(|integers| Quantization { devices: 128, ..integers });
         let wrong = [
+            (PrivacyConfig { seal: None, ..narrow.clone() }, "go with seal = secagg"),
+            (PrivacyConfig { noise: central.noise, ..narrow }, "without noise"),
+            (PrivacyConfig { quantization: crowded, ..ones }, "leave no room"),
             (
                 PrivacyConfig { quantization: None, ..sealed.clone() },
                 "\"secure-aggregation\" needs the layer \"integers\"",

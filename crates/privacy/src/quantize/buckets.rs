@@ -118,7 +118,7 @@ fn head(count: u32, row: u32) -> [u32; HEAD] {
 }
 
 /// SplitMix64: the hash is public, and need not be hard to predict.
-fn mix(key: u64) -> u64 {
+pub(super) fn mix(key: u64) -> u64 {
     let mut z = key.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

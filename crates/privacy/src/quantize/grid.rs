@@ -44,8 +44,8 @@ pub enum GridError {
     /// Not a positive number. Fields: what was given; the number.
     #[error("{0} = {1}: expected a number above 0")]
     NotPositive(&'static str, f32),
-    /// Sums would exceed 32 bits on any grid. Fields: updates that are added; the largest value.
-    #[error("{0} updates with values up to {1} leave no room in sums of 32 bits")]
+    /// Sums would exceed their bits on any grid. Fields: updates that are added; the largest value.
+    #[error("{0} updates with values up to {1} leave no room in the bits of a sum")]
     NoRoom(u64, f32),
 }
 
@@ -56,6 +56,23 @@ impl Grid {
     /// # Errors
     /// If a bound is not a positive number, or there is no such grid.
     pub fn choose(range: f32, clip: Option<f32>, devices: u64, reach: f64) -> Result<Self, GridError> {
+        Self::with_room(ROOM, (range, clip), devices, reach)
+    }
+
+    /// The same where sums have this many bits, their sign among them.
+    ///
+    /// # Errors
+    /// As [`choose`](Self::choose).
+    pub fn for_sums_of(bits: u32, range: f32, devices: u64) -> Result<Self, GridError> {
+        Self::with_room(power(bits as i32 - 1) - 1.0, (range, None), devices, 0.0)
+    }
+
+    /// Whole numbers up to 1.
+    pub fn of_ones() -> Self {
+        Self { range: 1.0, clip: None, norm: Norm::Euclidean, bits: 0 }
+    }
+
+    fn with_room(room: f64, (range, clip): (f32, Option<f32>), devices: u64, reach: f64) -> Result<Self, GridError> {
         for (what, found) in [("range", Some(range)), ("clip", clip)] {
             if let Some(found) = found.filter(|found| !(found.is_finite() && *found > 0.0)) {
                 return Err(GridError::NotPositive(what, found));
@@ -67,7 +84,7 @@ impl Grid {
         let fits = |bits: &i32| {
             let one = power(*bits);
             let largest = (f64::from(range) * one).ceil();
-            count * largest + reach * one <= ROOM
+            count * largest + reach * one <= room
         };
         let bits = BITS.rev().find(fits).ok_or(GridError::NoRoom(devices, range))?;
         Ok(Self { range, clip, norm: Norm::Euclidean, bits })
@@ -133,6 +150,12 @@ pub(super) struct Rounding {
 }
 
 impl Rounding {
+    /// The same, rounded up or down by a number in 0..1 that is drawn for it, so that sums are right on average however
+    /// coarse the grid is.
+    pub(super) fn steps_at_random(&self, value: f32, drawn: f64) -> i32 {
+        (f64::from(value) * self.factor + drawn).floor().clamp(-self.most, self.most) as i32
+    }
+
     pub(super) fn steps(&self, value: f32) -> i32 {
         let scaled = f64::from(value) * self.factor;
         let rounded = if self.nearest { scaled.round_ties_even() } else { scaled.trunc() };

@@ -8,11 +8,13 @@
 
 mod buckets;
 mod grid;
+mod packing;
 
 pub use buckets::BucketOverflow;
 pub use grid::{Grid, GridError, Norm};
+pub use packing::Packing;
 
-use buckets::{Buckets, MOST_UPDATES};
+use buckets::{Buckets, MOST_UPDATES, mix};
 use sottovoce_protocol::{Keyed, Layout, Rows, Update};
 use thiserror::Error;
 
@@ -39,6 +41,8 @@ pub struct Form {
     pub counts: bool,
     /// Whether the last integer indicates clipping: 1 for an update within the clip, -1 for a longer one.
     pub votes: bool,
+    /// How integers are packed into the words that are sent.
+    pub packing: Packing,
 }
 
 /// Why updates cannot be quantised so.
@@ -122,15 +126,24 @@ impl Quantizer {
             length += words;
         }
         length += usize::from(form.votes);
-        if length as u64 > MOST_WORDS {
-            return Err(FormError::TooLong(length as u64, MOST_WORDS));
+        let words = length.div_ceil(form.packing.per_word()) as u64;
+        if words > MOST_WORDS {
+            return Err(FormError::TooLong(words, MOST_WORDS));
         }
         Ok(Self { form, tables, length })
     }
 
-    /// Integers of an update.
+    /// Words of an update.
     pub fn length(&self) -> usize {
-        self.length
+        self.length.div_ceil(self.form.packing.per_word())
+    }
+
+    /// The integers of a sum of words.
+    pub fn unpack(&self, words: &[u32]) -> Vec<i64> {
+        match self.form.packing {
+            Packing::Words => to_signed(words),
+            packing => packing.unpacked(words, self.length),
+        }
     }
 
     /// How updates are quantised.
@@ -167,16 +180,33 @@ impl Quantizer {
         Err(FormError::AlikeRows(rows, better))
     }
 
-    /// Quantises an update of this layout: calls `add` with position and integer, to be added there modulo 2^32, for
-    /// all that are not zero.
+    /// Quantises an update of this layout: calls `add` with position and word, to be added there modulo 2^32, for all
+    /// that are not zero.
     pub fn quantize(&self, update: &Update, mut add: impl FnMut(usize, u32)) {
+        let packing = self.form.packing;
+        let mut add = |position: usize, integer: u32| {
+            let (word, shift) = packing.place(position);
+            add(word, integer << shift);
+        };
         let rounding = self.form.grid.rounding(update.tables().iter().map(Rows::values));
+        // Rounding at random follows from the update, so that it is the same wherever it is done.
+        let first = update.tables().iter().filter_map(|rows| rows.iter().next()).flat_map(|(_, values)| values);
+        let random = matches!(packing, Packing::Sums(_));
+        let seed = first.filter(|_| random).fold(0, |seed, value| mix(seed ^ u64::from(value.to_bits())));
         let mut steps = Vec::new();
         let sent = |(place, rows): &(&TableLayout, &Rows)| !rows.is_empty() && place.how != How::Nothing;
         for (place, rows) in self.tables.iter().zip(update.tables()).filter(sent) {
             for (row, values) in rows.iter() {
                 steps.clear();
-                steps.extend(values.iter().map(|&value| rounding.steps(value) as u32));
+                match packing {
+                    Packing::Sums(_) => steps.extend(values.iter().zip(row * place.cols..).map(|(&value, cell)| {
+                        let drawn = (mix(seed ^ cell as u64) >> 11) as f64 / (1u64 << 53) as f64;
+                        rounding.steps_at_random(value, drawn) as u32
+                    })),
+                    Packing::Words | Packing::Ones(_) => {
+                        steps.extend(values.iter().map(|&value| rounding.steps(value) as u32));
+                    }
+                }
                 place.add(row, &steps, self.form.counts, &mut add);
             }
             if place.how == How::Whole && self.form.counts {
@@ -280,7 +310,8 @@ mod tests {
     }
 
     fn form(rows: RowLayout, counts: bool) -> Form {
-        Form { grid: Grid::choose(2.0, None, 100, 0.0).unwrap(), rows, counts, votes: false }
+        let grid = Grid::choose(2.0, None, 100, 0.0).unwrap();
+        Form { grid, rows, counts, votes: false, packing: Packing::Words }
     }
 
     fn update(rows: &BTreeMap<u32, [f32; 3]>, net: [f32; 4]) -> Trained {
@@ -392,8 +423,8 @@ mod tests {
     #[test]
     fn clip_indicator_is_the_last_integer() {
         let grid = Grid::choose(2.0, Some(1.0), 100, 0.0).unwrap();
-        let quantizer =
-            Quantizer::new(&layout(), Form { grid, rows: RowLayout::Dense, counts: false, votes: true }).unwrap();
+        let form = Form { grid, votes: true, ..form(RowLayout::Dense, false) };
+        let quantizer = Quantizer::new(&layout(), form).unwrap();
         assert_eq!((quantizer.length(), quantizer.indicator()), (40 * 3 + 4 + 1, Some(124)));
         for (value, vote) in [(0.5, 1), (1.5, -1)] {
             let words = words(&quantizer, update(&BTreeMap::from([(7, [value, 0.0, 0.0])]), [0.0; 4]).update());
@@ -401,6 +432,59 @@ mod tests {
             let mut rows = 0;
             quantizer.dequantize(&to_signed(&words), 1, |_, _, _, _| rows += 1).unwrap();
             assert_eq!(rows, 42);
+        }
+    }
+
+    /// Words of many updates, packed, and the integers of their sum.
+    fn packed(packing: Packing, grid: Grid, updates: &[BTreeMap<u32, [f32; 3]>]) -> (usize, Vec<(usize, Vec<f32>)>) {
+        let form = Form { grid, packing, ..form(RowLayout::Dense, true) };
+        let quantizer = Quantizer::new(&layout(), form).unwrap();
+        let mut sum = vec![0u32; quantizer.length()];
+        for rows in updates {
+            let mut trained = Trained::new(&layout());
+            for (&row, values) in rows {
+                trained.push_row(0, row, RowOrigin::Other).unwrap().copy_from_slice(values);
+            }
+            let words = words(&quantizer, trained.update());
+            sum.iter_mut().zip(words).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
+        }
+        let mut found = Vec::new();
+        let each = |_: usize, row: usize, _: u32, values: &[f32]| found.push((row, values.to_vec()));
+        quantizer.dequantize(&quantizer.unpack(&sum), updates.len() as u32, each).unwrap();
+        (quantizer.length(), found)
+    }
+
+    #[test]
+    fn ones_take_as_many_bits_as_the_number_of_devices_has() {
+        let everybody = |devices: usize| vec![BTreeMap::from([(3, [1.0, 0.0, 1.0]), (39, [1.0; 3])]); devices];
+        for (devices, bits, per_word) in [(3, 2, 16), (255, 8, 4), (911, 10, 3), (65_535, 16, 2)] {
+            let packing = Packing::ones(devices);
+            assert_eq!(packing, Packing::Ones(bits));
+            let devices = (devices as usize).min(1000);
+            let (words, found) = packed(packing, Grid::of_ones(), &everybody(devices));
+            let n = devices as f32;
+            assert_eq!(found, [(3, vec![n, 0.0, n]), (39, vec![n; 3])]);
+            assert_eq!(words, (40 * 4 + 5usize).div_ceil(per_word));
+        }
+        assert_eq!(Packing::ones(65_536), Packing::Words);
+    }
+
+    #[test]
+    fn packed_sums_are_right_on_average_and_keep_their_signs() {
+        let updates: Vec<_> = (0..600)
+            .map(|device| BTreeMap::from([(7, [-0.07 + 1e-5 * device as f32, 0.9, -4.0]), (8, [0.0, -0.013, 0.4])]))
+            .collect();
+        let grid = Grid::for_sums_of(16, 4.0, 600).unwrap();
+        assert!(grid.steps() <= 8.0, "coarse: {}", grid.steps());
+        let (words, found) = packed(Packing::Sums(16), grid, &updates);
+        assert_eq!(words, (40 * 4 + 5usize).div_ceil(2));
+        let expected = [(7, [-40.2, 540.0, -2400.0]), (8, [0.0, -7.8, 240.0])];
+        for ((row, found), (expected_row, expected)) in found.iter().zip(expected) {
+            assert_eq!(*row, expected_row);
+            for (found, expected) in found.iter().zip(expected) {
+                // Six deviations of 600 values rounded up or down.
+                assert!((found - expected).abs() < 6.0 * 0.5 * 24.5 / 8.0 + 1e-3, "{found} {expected}");
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::identity::{Identity, IdentityKey, signed};
 use super::keys::{self, Secrets};
-use super::mask::{add_keystream, digest};
+use super::mask::{add_keystream, digest, write_masked};
 use super::messages::{
     Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,
     Shares, Survivors, Unmask,
@@ -12,6 +12,7 @@ use super::{ClientIndex, Config, ConfigError, Parameters, config::CHECK_WORD};
 use crate::tokens::to_hex;
 use sottovoce_protocol::DecodeError;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What a device returns.
 type Result<T, E = DeviceError> = std::result::Result<T, E>;
@@ -210,6 +211,36 @@ impl Device {
     /// Step 3: decrypts its neighbours' shares and masks its input with every neighbour that shared. Once a round: the
     /// same input gives the same message again, another is refused.
     pub fn mask(&mut self, received: &EncryptedShares, input: &[u32]) -> Result<Masked> {
+        self.take_input(received, input, |device, held| {
+            device.masked(held, input).map(|words| Masked { header: device.header(), words })
+        })
+    }
+
+    /// The same as the message's bytes, with no other copy of the input: what [`mask`](Self::mask) gives, encoded.
+    pub fn mask_message(&mut self, received: &EncryptedShares, input: &[u32]) -> Result<Arc<[u8]>> {
+        self.take_input(received, input, |device, held| {
+            let keys = device.mask_keys(held)?;
+            let empty = Masked { header: device.header(), words: Vec::new() }.encode();
+            // The message of no words ends with their number.
+            let start = empty.len() - 4;
+            let length = empty.len() + 4 * device.config.words();
+            let mut message: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
+            if let Some(bytes) = Arc::get_mut(&mut message) {
+                bytes[..start].copy_from_slice(&empty[..start]);
+                bytes[start..][..4].copy_from_slice(&(device.config.words() as u32).to_le_bytes());
+                write_masked(&keys, input, CHECK_WORD, &mut bytes[start + 4..]);
+            }
+            Ok(message)
+        })
+    }
+
+    /// Checks an input and what came with it, and remembers both once the message is made.
+    fn take_input<T>(
+        &mut self,
+        received: &EncryptedShares,
+        input: &[u32],
+        message: impl FnOnce(&Self, &[HeldShares]) -> Result<T>,
+    ) -> Result<T> {
         self.check_recipient(received)?;
         if input.len() != self.config.length as usize {
             return Err(DeviceError::Length(input.len(), self.config.length));
@@ -222,9 +253,9 @@ impl Device {
         if self.held.as_ref().is_some_and(|before| *before != held) {
             return Err(DeviceError::Changed("the encrypted shares"));
         }
-        let words = self.masked(&held, input)?;
+        let message = message(self, &held)?;
         (self.held, self.input) = (Some(held), Some(digest));
-        Ok(Masked { header: self.header(), words })
+        Ok(message)
     }
 
     fn neighbourhood(&self, before: &'static str) -> Result<(&Neighbours, Parameters)> {

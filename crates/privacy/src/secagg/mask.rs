@@ -23,6 +23,28 @@ pub fn add_keystream(key: &[u8; 32], subtract: bool, words: &mut [u32]) {
     }
 }
 
+/// Writes words, the last one behind them, with all masks as little-endian bytes: a few KiB after the other, each with
+/// all keystreams, so that nothing as long as the words is needed but `out`.
+pub(super) fn write_masked(keys: &[([u8; 32], bool)], words: &[u32], last: u32, out: &mut [u8]) {
+    let core = |(key, subtract): &([u8; 32], bool)| (Core::new(&(*key).into(), &[0; 12].into()), *subtract);
+    let mut cores: Vec<(Core, bool)> = keys.iter().map(core).collect();
+    let mut stream = [Block::<Core>::default(); BLOCKS];
+    let mut part = Vec::with_capacity(WORDS);
+    for (index, out) in out.chunks_mut(4 * WORDS).enumerate() {
+        let wanted = out.len() / 4;
+        part.clear();
+        part.extend(words.iter().skip(index * WORDS).take(wanted));
+        part.resize(wanted, last);
+        let blocks = &mut stream[..wanted.div_ceil(16)];
+        for (core, subtract) in &mut cores {
+            core.write_keystream_blocks(blocks);
+            simd_dispatch(Addition { stream: blocks, subtract: *subtract, words: &mut part });
+        }
+        let bytes = out.as_chunks_mut::<4>().0;
+        bytes.iter_mut().zip(&part).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    }
+}
+
 struct Addition<'a> {
     stream: &'a [Block<Core>],
     subtract: bool,
@@ -74,6 +96,19 @@ mod tests {
     use super::*;
     use chacha20::ChaCha20;
     use chacha20::cipher::StreamCipher;
+
+    #[test]
+    fn written_in_parts_masks_are_the_same() {
+        let keys = [([5; 32], false), ([6; 32], true), ([7; 32], true)];
+        for length in [0, 1, 17, WORDS - 1, WORDS, 3 * WORDS + 5] {
+            let words: Vec<u32> = (0..length as u32).map(|word| word.wrapping_mul(0x9E37_79B9)).collect();
+            let mut expected: Vec<u32> = words.iter().copied().chain([77]).collect();
+            keys.iter().for_each(|(key, subtract)| add_keystream(key, *subtract, &mut expected));
+            let mut found = vec![0; 4 * (length + 1)];
+            write_masked(&keys, &words, 77, &mut found);
+            assert_eq!(found, expected.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>());
+        }
+    }
 
     #[test]
     fn masks_are_chacha20_keystreams_and_cancel() {

@@ -60,7 +60,6 @@ use retention::Retention;
 use round::{DeviceState, Round, UploadId};
 use seal::Seal;
 use sottovoce_federation::{Coordinator, FederationError, HostedFederation};
-use sottovoce_privacy::PrivacyMechanism;
 use sottovoce_protocol::{Layout, ModelVersion, Received, RoundId};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -522,7 +521,7 @@ fn upload_limit(config: &FederationConfig, coordinator: &Coordinator) -> u64 {
     let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
     let shapes = coordinator.layout().shapes();
     let rows = || shapes.iter().map(|shape| 4 * shape.values() as u64 + 5 * u64::from(shape.rows)).sum();
-    let update: u64 = quantized.map(PrivacyMechanism::message_bytes).unwrap_or_else(rows);
+    let update: u64 = quantized.map(|_| coordinator.largest_message()).unwrap_or_else(rows);
     config.upload_bytes.unwrap_or(update + UPLOAD_ALLOWANCE).min(sottovoce_protocol::limits::MESSAGE_BYTES)
 }
 

@@ -11,27 +11,55 @@
 //! their cohorts do not overlap, and G is the sum of all. There is no private model: whoever comes later is served at
 //! once.
 //!
-//! What leaves the device are rows of one table, [`Server::TABLE`], one for each item that the owner has, with a 1 for
+//! What leaves the device are rows of its tables, one for each item that the owner has, with a 1 for
 //! each other item that they have. **That is the history itself**: devices decline rounds of this model without a seal,
 //! and the simulator refuses them. An upload has items * (items / 2 + 1) values whatever the history: 27 MB for 3,700
 //! items. It suits catalogs of up to a few thousand items; `fed-spectral` and `fed-ease-top` serve larger ones.
 
 mod client;
 mod config;
-mod server;
 #[cfg(test)]
 mod tests;
 
 pub use client::{Client, Scratch};
 pub use config::FedEaseConfig;
-pub use server::{GramSpec, GramStep, Server};
 
-use super::{AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning};
+use super::co_occurrences::{GramReadout, GramSpec, PairLayout};
+use super::{
+    AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
+    Schedule, ServerModel, TensorSlice,
+};
+use sottovoce_core::Rng;
+use sottovoce_protocol::{Layout, ModelError, Parameters};
 use sottovoce_core::Facts;
 use std::sync::Arc;
 
 /// FedEASE.
 pub struct FedEase;
+
+/// The server's half: half of the inverse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server(PairLayout);
+
+impl ServerModel for Server {
+    fn layout(&self, items: usize) -> Result<Layout, ModelError> {
+        self.0.layout(items)
+    }
+
+    fn init(&self, items: usize, rng: &mut Rng) -> Result<Parameters, ModelError> {
+        self.0.init(items, rng)
+    }
+
+    fn tensors(&self) -> Vec<TensorSlice> {
+        self.0.tensors("inverse")
+    }
+}
+
+impl FedEaseConfig {
+    fn pairs(&self) -> PairLayout {
+        PairLayout { blocks: self.blocks, more: 0 }
+    }
+}
 
 impl FederatedModel for FedEase {
     const INFO: ModelInfo = ModelInfo::new("fed-ease", "FedEASE")
@@ -39,22 +67,32 @@ impl FederatedModel for FedEase {
         .paper("Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019");
     const EPOCHS: Epochs = Epochs { default: 1, help: "Epochs; in one, every device is asked once" };
     const ONCE_AN_EPOCH: bool = true;
+    const SENDS_ONES: bool = true;
     const READOUT: &'static [&'static str] = &["regularisation"];
 
     type Config = FedEaseConfig;
     type Client = Client;
     type Server = Server;
 
-    fn client(_: &FedEaseConfig, _: &Arc<Facts>) -> Client {
-        Client
+    fn client(config: &FedEaseConfig, _: &Arc<Facts>) -> Client {
+        Client { pairs: config.pairs() }
     }
 
-    fn server(_: &FedEaseConfig, _: &Arc<Facts>) -> Server {
-        Server
+    fn server(config: &FedEaseConfig, _: &Arc<Facts>) -> Server {
+        Server(config.pairs())
+    }
+
+    fn schedule(config: &FedEaseConfig, cohort: Option<Cohort>, population: &Population) -> Schedule {
+        Schedule::once(cohort.unwrap_or(Self::COHORT), population).in_passes(config.blocks)
+    }
+
+    fn passes(config: &FedEaseConfig) -> usize {
+        config.blocks
     }
 
     fn aggregation(config: &FedEaseConfig, _: usize) -> AggregationSpec {
-        AggregationSpec::Gram(GramSpec { regularisation: config.regularisation })
+        let readout = GramReadout::Inverse { regularisation: config.regularisation };
+        AggregationSpec::Gram(GramSpec { layout: config.pairs(), readout })
     }
 
     fn exposure() -> Vec<Exposure> {

@@ -1,7 +1,7 @@
 //! The device's half: one vector, sent for each of the owner's items; and scores from the shared vectors.
 
 use super::{FedSpectralConfig, UNIT};
-use crate::spectral::ItemVectors;
+use crate::spectral::{GraphFilter, ItemVectors, Readout};
 use crate::{ClientModel, Reason, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Trained};
@@ -13,17 +13,29 @@ pub struct Client {
     pub config: FedSpectralConfig,
 }
 
-/// Working memory of [`Client`]: x' Q.
+/// Working memory of [`Client`]: x' Q, and what else a row has.
 #[derive(Debug, Default)]
 pub struct Scratch(Vec<f32>);
 
+/// How scores are computed.
+enum Scoring<'a> {
+    Vectors(ItemVectors<'a>),
+    Filter(GraphFilter<'a>),
+}
+
 impl Client {
     /// The shared vectors; `None` for an empty catalog.
-    fn vectors<'a>(&self, shared: &'a Parameters) -> Option<ItemVectors<'a>> {
-        let table = shared.tables().first()?;
-        let cols = table.shape().cols as usize;
-        let (factors, readout) = (self.config.vectors().min(cols), self.config.readout);
-        Some(ItemVectors { values: table.values(), cols, factors, readout })
+    fn scoring<'a>(&self, shared: &'a Parameters) -> Option<Scoring<'a>> {
+        let [table, columns] = shared.tables() else { return None };
+        let (values, cols, readout) = (table.values(), table.shape().cols as usize, self.config.readout);
+        let factors = self.config.vectors().min(columns.shape().cols as usize);
+        Some(match readout {
+            Readout::GfCf => {
+                let (eigenvalues, alpha) = (columns.row(1), self.config.alpha as f32);
+                Scoring::Filter(GraphFilter { values, cols, factors, eigenvalues, alpha })
+            }
+            Readout::Ease | Readout::Svd => Scoring::Vectors(ItemVectors { values, cols, factors, readout }),
+        })
     }
 }
 
@@ -40,17 +52,22 @@ impl ClientModel for Client {
     /// The samples are the owner's items; the loss is what of the history the vectors do not explain.
     fn train(&self, input: TrainInput<'_>, scratch: &mut Scratch, _: &mut Rng, into: &mut Trained) -> TrainResult {
         let history = input.visible();
-        let Some(table) = input.shared.tables().first().filter(|_| !history.is_empty()) else {
+        let [table, columns] = input.shared.tables() else { return Ok(TrainStats::default()) };
+        if history.is_empty() {
             return Ok(TrainStats::default());
-        };
-        let (sum, samples) = (&mut scratch.0, history.len());
+        }
+        let (sum, samples, cols) = (&mut scratch.0, history.len(), columns.shape().cols as usize);
         sum.clear();
         sum.resize(table.shape().cols as usize, 0.0);
         history.iter().for_each(|&item| math::add(sum, table.row(item as usize)));
-        let used = &sum[..self.config.vectors().min(sum.len())];
+        let used = &sum[..self.config.vectors().min(cols)];
         let loss = (samples as f64 - f64::from(math::dot(used, used))).max(0.0);
-        let weight = UNIT * math::pow(samples as f64, -self.config.user_exponent) as f32;
-        sum.iter_mut().for_each(|value| *value *= weight);
+        let is_graph = self.config.readout == Readout::GfCf;
+        let exponent = if is_graph { 1.0 } else { self.config.user_exponent };
+        let weight = math::pow(samples as f64, -exponent) as f32;
+        sum.iter_mut().zip(columns.row(0)).for_each(|(value, scale)| *value *= weight * scale);
+        // The last column counts people.
+        sum[cols..].fill(UNIT as f32);
         for &item in history.iter() {
             into.push_row(0, item, RowOrigin::Consumed)?.copy_from_slice(sum);
         }
@@ -59,8 +76,9 @@ impl ClientModel for Client {
     }
 
     fn score(&self, shared: &Parameters, _: &[f32], history: History<'_>, into: &mut [f32]) {
-        match self.vectors(shared) {
-            Some(vectors) => vectors.score(&history, into),
+        match self.scoring(shared) {
+            Some(Scoring::Vectors(vectors)) => vectors.score(&history, into),
+            Some(Scoring::Filter(filter)) => filter.score(&history, into),
             None => assert!(into.is_empty(), "one score an item"),
         }
     }
@@ -70,7 +88,10 @@ impl ClientModel for Client {
     }
 
     fn explain(&self, shared: &Parameters, _: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
-        let vectors = self.vectors(shared);
-        vectors.map_or_else(|| vec![Vec::new(); items.len()], |vectors| vectors.reasons(&history, items))
+        match self.scoring(shared) {
+            Some(Scoring::Vectors(vectors)) => vectors.reasons(&history, items),
+            Some(Scoring::Filter(filter)) => filter.reasons(&history, items),
+            None => vec![Vec::new(); items.len()],
+        }
     }
 }

@@ -15,10 +15,20 @@
 //! ```text
 //! score(u, j) = sum_{i of u, i != j} V_i . V_j / (1 - |V_j|^2)
 //! ```
+//! (`readout = svd` and `gf-cf` read scores from the same vectors in other ways; for GF-CF, G is divided by the roots of
+//! the items' numbers of people, which devices send in a column of their own.)
+//!
 //! Two or three rounds are enough. **Everybody is asked once** in an epoch: where it has several rounds, their cohorts
 //! do not overlap. What earlier groups said of G is kept in U and L, whose part of Z is Q diag(L); only the rounds in
 //! which the first random Q turns into a useful one are forgotten. There is no private model: whoever comes later is
 //! served at once, from their history.
+//!
+//! **Values of one size.** A column of what devices send is large where its eigenvalue is. A second table,
+//! [`Server::COLUMNS`], has the factors that make all columns equally large on average, UNIT, powers of two: so sums of 16
+//! bits are enough (`seal_bits`).
+//!
+//! **Going on** from the vectors of an earlier training, one round of everybody keeps a model current: no round is
+//! needed to find useful vectors, and new items get theirs from the people who have them.
 //!
 //! What leaves the device are rows of one table, [`Server::TABLE`], one for each item that the owner has, all with the
 //! same values. **In the open the rows name the items**, as in no other way of sending sums; seal the rounds
@@ -32,15 +42,15 @@ mod tests;
 
 pub use client::{Client, Scratch};
 pub use config::FedSpectralConfig;
-pub use server::{Server, SpectralSpec, SpectralStep};
+pub use server::{Server, SpectralRound, SpectralSpec, SpectralStep};
 
 use super::{AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, PublicFacts, RowMeaning};
 use sottovoce_core::Facts;
 use std::sync::Arc;
 
-/// Updates are sent in units of so much, so that histories of 64 / UNIT^2 = 4,096 items always fit the default range of
-/// sealed values, 8.
-const UNIT: f32 = 0.125;
+/// What values of an update are on average (root of the mean square): the default range of sealed values, 8, leaves
+/// room for 64 times as much.
+const UNIT: f64 = 0.125;
 
 /// FedSpectral.
 pub struct FedSpectral;
@@ -62,7 +72,7 @@ impl FederatedModel for FedSpectral {
     }
 
     fn server(config: &FedSpectralConfig, _: &Arc<Facts>) -> Server {
-        Server { factors: config.vectors(), oversampling: config.oversampling }
+        Server { factors: config.vectors(), oversampling: config.oversampling, readout: config.readout }
     }
 
     fn fitted(config: FedSpectralConfig, public: &PublicFacts<'_>) -> FedSpectralConfig {

@@ -1,0 +1,8 @@
+//! FedPopularity's settings.
+
+use crate::config;
+
+config! {
+    /// FedPopularity's settings: none.
+    pub struct FedPopularityConfig {}
+}
