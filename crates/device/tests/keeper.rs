@@ -7,7 +7,7 @@ use sottovoce_device::{Device, Digest, NextStep, Request, Response, Transport, T
 use sottovoce_privacy::keeper::{
     Answer, Config, Entry, Fault, Keeper, KeeperSeal, MemoryRecord, OpenError, Opening, Refused, Upload, opener, unmask,
 };
-use sottovoce_privacy::quantize::{RowLayout, to_signed};
+use sottovoce_privacy::quantize::{Packing, RowLayout, to_signed};
 use sottovoce_privacy::secagg::Message as _;
 use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, Quantization, Seal, commitment};
 use sottovoce_protocol::{PrivacyTerms, RoundId, RoundTerms, SharedModel};
