@@ -225,7 +225,7 @@ fn joined(server: &TestServer, token: &str, http: &HttpTransport, number: u8) ->
 }
 
 /// The enrolment token has the keeper's key in its digest. The keeper is away when the round closes: the round waits,
-/// says so, and goes on when the keeper is back, although all devices have gone.
+/// says so, and goes on when the keeper is back, although all devices have vanished after their upload.
 #[test]
 fn a_keeper_that_is_down_delays_the_round_and_liars_are_left_out() {
     let (server, keeper) = (TestServer::new(Database::Sqlite), TestKeeper::new());
@@ -254,7 +254,7 @@ fn a_keeper_that_is_down_delays_the_round_and_liars_are_left_out() {
     assert!(server.log().contains("the keeper does not answer"), "{}", server.log());
 }
 
-/// Twelve of twenty vanish: after their upload that changes nothing, and before it no more than that they are missing.
+/// Twelve of twenty vanish before their upload: they are missing, and nothing else is.
 #[test]
 fn sixty_percent_may_vanish() {
     let (server, keeper) = (TestServer::new(Database::Sqlite), TestKeeper::new());
@@ -262,18 +262,15 @@ fn sixty_percent_may_vanish() {
     let http = HttpTransport::new(&server.url(), &HttpOptions::default()).unwrap();
     let (_keeping, key) = keeper.keep();
     let url = keeper.url();
-    let mut village = Village::new(&server, &http, (&url, &key), &["--set", "deadline=4"]);
-    village.open();
-    village.visit();
-    let round = village.closed(0);
-    assert_eq!((&round["version"], &round["counted"]), (&1.into(), &20.into()), "{round:#?}");
+    // Long enough for eight devices on a machine that does other things.
+    let mut village = Village::new(&server, &http, (&url, &key), &["--set", "deadline=10"]);
     village.ways(0..12, Way::Cut);
     village.open();
     village.visit();
-    let round = village.closed(1);
+    let round = village.closed(0);
     assert_eq!(
         (&round["version"], &round["counted"], &round["asked"]),
-        (&2.into(), &8.into(), &20.into()),
+        (&1.into(), &8.into(), &20.into()),
         "{round:#?}"
     );
 }
