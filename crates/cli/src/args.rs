@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Models(Models),
     /// Run the coordinator of federations: the server that devices talk to
     Serve(Serve),
-    /// Run the keeper of federations with seal = keeper: the second party that opens their sums
+    /// Run the keeper of federations: the second party that opens their sums
     Keep(Keep),
     /// Create, watch and steer federations on a server
     #[command(subcommand)]

@@ -51,6 +51,7 @@ impl TestKeeper {
 }
 
 const TOWN: &str = "synth:town:users=60";
+const KILLS: u32 = 12;
 
 /// Server and keeper are killed in turns while devices train; the sums are those of the simulator.
 #[test]
@@ -66,9 +67,13 @@ fn equality_with_a_keeper_and_a_server_that_are_killed() {
     settings.iter().for_each(|setting| create.extend(["--set", setting]));
     server.create("town", &create);
     let mut fleet = server.fleet("town", &["--data", TOWN]).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut rng, mut kills) = (Rng::new(4), 0);
+    let (mut rng, mut kills) = (Rng::new(4), 0u32);
     while fleet.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(u64::from(100 + rng.below(200))));
+        // Whoever is killed for ever gets nothing done.
+        if kills == KILLS {
+            continue;
+        }
         if kills % 3 == 2 {
             serving.kill();
             serving = server.serve();
@@ -79,7 +84,6 @@ fn equality_with_a_keeper_and_a_server_that_are_killed() {
             keeping = again;
         }
         kills += 1;
-        // Whoever is killed all the time gets nothing done.
         std::thread::sleep(Duration::from_millis(400));
     }
     let told: Value = serde_json::from_reader(fleet.stdout.take().unwrap()).unwrap();
@@ -225,7 +229,7 @@ fn joined(server: &TestServer, token: &str, http: &HttpTransport, number: u8) ->
 }
 
 /// The enrolment token has the keeper's key in its digest. The keeper is away when the round closes: the round waits,
-/// says so, and goes on when the keeper is back, although all devices have gone.
+/// says so, and goes on when the keeper is back, although all devices have vanished after their upload.
 #[test]
 fn a_keeper_that_is_down_delays_the_round_and_liars_are_left_out() {
     let (server, keeper) = (TestServer::new(Database::Sqlite), TestKeeper::new());
@@ -254,7 +258,7 @@ fn a_keeper_that_is_down_delays_the_round_and_liars_are_left_out() {
     assert!(server.log().contains("the keeper does not answer"), "{}", server.log());
 }
 
-/// Twelve of twenty vanish: after their upload that changes nothing, and before it no more than that they are missing.
+/// Twelve of twenty vanish before their upload: they are missing, and nothing else is.
 #[test]
 fn sixty_percent_may_vanish() {
     let (server, keeper) = (TestServer::new(Database::Sqlite), TestKeeper::new());
@@ -262,18 +266,15 @@ fn sixty_percent_may_vanish() {
     let http = HttpTransport::new(&server.url(), &HttpOptions::default()).unwrap();
     let (_keeping, key) = keeper.keep();
     let url = keeper.url();
-    let mut village = Village::new(&server, &http, (&url, &key), &["--set", "deadline=4"]);
-    village.open();
-    village.visit();
-    let round = village.closed(0);
-    assert_eq!((&round["version"], &round["counted"]), (&1.into(), &20.into()), "{round:#?}");
+    // Long enough for eight devices on a machine that does other things.
+    let mut village = Village::new(&server, &http, (&url, &key), &["--set", "deadline=10"]);
     village.ways(0..12, Way::Cut);
     village.open();
     village.visit();
-    let round = village.closed(1);
+    let round = village.closed(0);
     assert_eq!(
         (&round["version"], &round["counted"], &round["asked"]),
-        (&2.into(), &8.into(), &20.into()),
+        (&1.into(), &8.into(), &20.into()),
         "{round:#?}"
     );
 }

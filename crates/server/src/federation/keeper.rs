@@ -273,6 +273,7 @@ impl Federation {
             let message = SealMessage { device: None, bytes: KeptSum::stored(sum) };
             self.commit(Change::Seal { federation: self.id, round, message }).await?;
         }
+        let now = self.now();
         let mut state = self.state();
         let Some(kept) = state.open_round(round).and_then(|open| open.seal.as_mut()?.kept_mut()) else { return Ok(()) };
         kept.faults = faults;
@@ -288,7 +289,7 @@ impl Federation {
                 let [first, longest] = PAUSES;
                 let pause = first.checked_shl(kept.failures.min(16)).unwrap_or(longest).min(longest);
                 kept.failures += 1;
-                (kept.ask_at, kept.why) = (crate::now() + pause, Some(why.clone()));
+                (kept.ask_at, kept.why) = (now + pause, Some(why.clone()));
                 drop(state);
                 warn!(federation = %self.name, round, %why, pause, "the keeper does not answer; the round waits");
             }
