@@ -90,8 +90,8 @@ fn check_pi(pi: f64) -> Result<f64, PolicyError> {
 /// The owner's disclosure policy. The one in force when an update is disclosed decides, so a change between rounds
 /// holds from the next round on, and a pause in the middle of a round still withholds that round's update.
 ///
-/// A new policy has fixed disclosure and one pi for all rounds, hides nothing, reports no criterion and requires nothing
-/// of the round.
+/// A new policy has fixed disclosure and one pi for all rounds, hides nothing, reports no criterion and requires
+/// nothing of the round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     pi: f64,
