@@ -5,7 +5,7 @@ use crate::{ClientError, Declined, Randomness, streams};
 use sottovoce_core::{History, Rng};
 use sottovoce_models::federated::{DynClient, Prepared, Scratch, WorkingMemory};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
-use sottovoce_privacy::{ENCRYPTION, PrivacyConfig, PrivacyMechanism, SECURE_AGGREGATION};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SEALS};
 use sottovoce_protocol::{
     Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, ModelSpec, Parameters, Policy, PrivacyLayer,
     RoundTerms, Trained,
@@ -81,6 +81,19 @@ impl Buffers {
     /// How large the model's working memory is, for models that can tell.
     pub fn working_memory(&self, client: &DynClient) -> Option<WorkingMemory> {
         client.working_memory(&self.scratch)
+    }
+
+    /// Trains for the private model alone: the update is discarded.
+    pub(crate) fn train_alone(
+        &mut self,
+        client: &DynClient,
+        input: TrainInput<'_, Prepared>,
+        rng: &mut Rng,
+    ) -> Result<TrainStats, ClientError> {
+        self.discarded.expect_no_disclosure();
+        let stats = client.train(input, &mut self.scratch, rng, &mut self.discarded);
+        self.discarded.clear();
+        Ok(stats?)
     }
 
     /// Discards the update.
@@ -175,12 +188,10 @@ impl<'a> Round<'a> {
         if device.private.is_empty() {
             return Ok(());
         }
-        buffers.discarded.expect_no_disclosure();
         let (private, history) = (&mut *device.private, device.history);
         let input = TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden: &[] };
         let mut rng = rng.stream(streams::OWN_TRAINING, 0);
-        self.client.train(input, &mut buffers.scratch, &mut rng, &mut buffers.discarded)?;
-        buffers.discarded.clear();
+        buffers.train_alone(self.client, input, &mut rng)?;
         check_finite(device.private)
     }
 
@@ -323,7 +334,7 @@ pub fn check_decoys(policy: &Policy, model: &ModelSpec) -> Result<(), Declined> 
 /// # Errors
 /// If a single update would be the history itself, for the server to read.
 fn check_seal(client: &DynClient, terms: &RoundTerms) -> Result<(), Declined> {
-    let is_seal = |layer: &PrivacyLayer| [SECURE_AGGREGATION, ENCRYPTION].contains(&&*layer.name);
+    let is_seal = |layer: &PrivacyLayer| SEALS.contains(&&*layer.name);
     match client.needs_seal() && !terms.privacy.layers.iter().any(is_seal) {
         true => Err(Declined::terms(format!(
             "an update of {} is the whole history, and this round has no seal that hides it: take seal = secagg",

@@ -2,7 +2,7 @@
 
 use sottovoce_client::Declined;
 use sottovoce_client::bytes::{Read, Reader, Writer};
-use sottovoce_privacy::{ENCRYPTION, OPEN, SECURE_AGGREGATION, commitment, lasting, weaker};
+use sottovoce_privacy::{OPEN, SEALS, commitment, lasting, weaker};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, RoundTerms, Settings};
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(crate) struct Protection {
 
 /// Whether nothing seals updates.
 fn is_open(terms: &PrivacyTerms) -> bool {
-    !terms.layers.iter().any(|layer| [SECURE_AGGREGATION, ENCRYPTION].contains(&layer.name.as_str()))
+    !terms.layers.iter().any(|layer| SEALS.contains(&layer.name.as_str()))
 }
 
 /// What separates an enrolment token from the commitment.

@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// - 8: pages read last
 /// - 9: the federation's protection, the device's own account
 /// - 10: disclosure in sealed rounds, agreement to open ones
-const VERSION: u8 = 10;
+/// - 11: a private model fitted outside rounds
+const VERSION: u8 = 11;
 
 /// A device's membership in its federation.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,6 +83,14 @@ pub(crate) struct PrivateModel {
     pub(crate) values: Vec<f32>,
 }
 
+/// A private model that was fitted outside rounds, to recommend with. No update depends on it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fitted {
+    pub(crate) private: PrivateModel,
+    /// Digest of the shared model that it was fitted to.
+    pub(crate) digest: [u8; 32],
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     /// The server's address and certificate authority, for the embedder.
@@ -110,6 +119,7 @@ pub(crate) struct State {
     pub(crate) disclosed: Option<PrivateModel>,
     /// The largest pi that it was trained with: rounds with a smaller one begin it anew.
     pub(crate) disclosed_pi: f64,
+    pub(crate) fitted: Option<Fitted>,
     /// The last round for which an update was made.
     pub(crate) last_round: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
@@ -170,6 +180,10 @@ impl State {
             out.number(sealed.least.into());
         });
         out.number(self.disclosed_pi.to_bits());
+        out.optional(self.fitted.as_ref(), |out, fitted| {
+            write_private(out, &fitted.private);
+            out.0.extend_from_slice(&fitted.digest);
+        });
         out.0
     }
 
@@ -205,6 +219,7 @@ impl State {
             private: from.optional("private model", read_private)?,
             disclosed: None,
             disclosed_pi: 0.0,
+            fitted: None,
             last_round: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
             pending: from.optional("update", |from| {
                 let round = RoundId(from.number("update's round")?);
@@ -262,6 +277,11 @@ impl State {
             state.disclosed_pi = state.policy.pi();
             // Owners who were in open rounds before they were asked for their word go on as they are.
             state.protection.accept_open_if_kept(state.last_round.is_some());
+        }
+        if version >= 11 {
+            state.fitted = from.optional("fitted model", |from| {
+                Ok(Fitted { private: read_private(from)?, digest: from.array("fitted model's digest")? })
+            })?;
         }
         from.end("end")?;
         Ok(state)
@@ -479,6 +499,10 @@ mod tests {
             audiences: crate::audiences::tests::state(),
             protection: crate::protection::tests::protection(),
             account: crate::account::tests::account(),
+            fitted: Some(Fitted {
+                private: PrivateModel { model: ModelSpec::default(), values: vec![0.5, -1.0] },
+                digest: [6; 32],
+            }),
         }
     }
 
@@ -498,6 +522,7 @@ mod tests {
             pages: Arc::default(),
             protection: Protection::default(),
             account: Account::default(),
+            fitted: None,
             ..state()
         };
         state.policy.sealed = None;
@@ -506,6 +531,9 @@ mod tests {
         state.policy.disclosure = DisclosureMode::PerRound;
         state.policy.audiences = AudiencePolicy::default();
         let mut older = state.encode();
+        assert_eq!(older.pop(), Some(0));
+        older[0] = 10;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         assert_eq!(older.split_off(older.len() - 9), [&[0][..], &0.3f64.to_bits().to_le_bytes()].concat());
         older[0] = 9;
         assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
@@ -553,8 +581,8 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[11], &state().encode()[1..]].concat();
-        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 11, this build reads 10");
+        let newer = [&[12], &state().encode()[1..]].concat();
+        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 12, this build reads 11");
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! Building the server's half of a federation whose devices are elsewhere.
 
 use crate::config::FederationConfig;
+use crate::privacy::{KeeperKeys, SealKeys};
 use crate::simulation::{check_dp_sgd, check_seal};
 use crate::{Coordinator, FederationError, Population, Schedule, strategy};
 use sottovoce_client::streams;
@@ -38,6 +39,8 @@ pub struct FederationBuilder {
     pub secret: Option<[u8; 32]>,
     /// Where updates are encrypted: the digest of the key that devices share.
     pub key_digest: Option<String>,
+    /// With seal = keeper: which keeper it is.
+    pub keeper: Option<KeeperKeys>,
 }
 
 /// A model ready to be trained by devices that come and go.
@@ -141,6 +144,7 @@ impl FederationBuilder {
         let devices = self.devices;
         let population =
             Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
+        model = config.fitted(&model, &population, self.items, self.rounds);
         let schedule = model.schedule(config.cohort(), &population);
         Ok((model, schedule))
     }
@@ -171,7 +175,8 @@ impl FederationBuilder {
         let rng =
             self.secret.map_or_else(simulated, |secret| SecureRng::new(secret).stream(streams::PRIVACY_ENGINE, 0));
         let held = self.rounds.unwrap_or(rounds);
-        let engine = config.privacy_engine(&model, (expected, devices), held, self.key_digest.as_deref(), rng)?;
+        let keys = SealKeys { shared: self.key_digest.as_deref(), keeper: self.keeper.unwrap_or_default() };
+        let engine = config.privacy_engine(&model, (expected, devices), held, &keys, rng)?;
         let client = model.client(Some(&schedule));
         check_dp_sgd(entry.info.name, &client, engine.as_ref())?;
         check_seal(entry.info.name, &client, engine.as_ref())?;

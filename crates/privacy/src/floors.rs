@@ -1,5 +1,6 @@
 //! What a device does not go below, whatever the server asks for and whatever its owner's policy leaves open.
 
+use crate::keeper::{self, KeeperSeal};
 use crate::secagg::{self, Parameters, ParametersError, ThreatModel};
 use crate::{PrivacyConfig, Seal};
 use sottovoce_protocol::{FederationId, RoundId};
@@ -36,6 +37,9 @@ pub enum FloorError {
          devices that the owner demands"
     )]
     LeastSum(u32, u32),
+    /// With a keeper, sums that have less than all of the noise. Fields: shares of it; updates opened together.
+    #[error("noise in {0} shares, but the keeper opens sums of {1} updates: what they add makes up too little of it")]
+    KeptShares(u32, u32),
     /// No parameters at all.
     #[error("secure aggregation: {0}")]
     Parameters(#[from] ParametersError),
@@ -54,6 +58,12 @@ impl PrivacyConfig {
             }
             if noise.shares > cohort {
                 return Err(FloorError::Shares(noise.shares, cohort));
+            }
+            match self.seal {
+                Some(Seal::Keeper(KeeperSeal { least, .. })) if noise.shares > least => {
+                    return Err(FloorError::KeptShares(noise.shares, least));
+                }
+                _ => (),
             }
         }
         let Some(Seal::SecureAggregation { dropout, colluding, .. }) = self.seal else { return Ok(()) };
@@ -87,6 +97,7 @@ impl PrivacyConfig {
                 let opened = |came| Some(config.parameters(came).ok()?.threshold + 1);
                 Some(opened(cohort)?.min(opened(config.least).unwrap_or(u32::MAX)))
             }
+            Seal::Keeper(KeeperSeal { least, .. }) => Some((*least).max(keeper::LEAST)),
             Seal::Encryption { .. } => None,
         }
     }
@@ -148,6 +159,10 @@ mod tests {
         };
         assert_eq!(noisy(0.5, 70).check_floors(100, 0), Ok(()));
         assert_eq!(noisy(1e-9, 70).check_floors(100, 0), Err(FloorError::Multiplier(1e-9)));
+        let kept = KeeperSeal { key: [9; 32], opener: [0; 32], least: 50, colluding: 0.1, identities: false };
+        let kept = |shares| PrivacyConfig { seal: Some(Seal::Keeper(kept)), ..noisy(0.5, shares) };
+        assert_eq!(kept(50).check_floors(100, 100), Ok(()));
+        assert_eq!(kept(51).check_floors(100, 100), Err(FloorError::KeptShares(51, 50)));
         assert_eq!(noisy(0.5, 4_000_000_000).check_floors(100, 0), Err(FloorError::Shares(4_000_000_000, 100)));
     }
 }

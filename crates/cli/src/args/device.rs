@@ -2,7 +2,7 @@
 
 use super::{TOP_K, cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
-use sottovoce_privacy::{ACCEPTABLE, ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
+use sottovoce_privacy::{ACCEPTABLE, ANONYMOUS, ENCRYPTION, KEEPER, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
 use sottovoce_protocol::{DisclosureMode, LayerRequirement, Policy, SealedDisclosure};
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const CRITERIA: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
 
 /// Privacy layers that an owner can require.
-const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
+const LAYERS: [&str; 5] = [SECURE_AGGREGATION, KEEPER, ENCRYPTION, NOISE, ANONYMOUS];
 
 /// Parses a requirement.
 fn requirement(text: &str) -> Result<String, String> {

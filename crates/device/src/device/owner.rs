@@ -98,8 +98,8 @@ impl Device {
         self.update(|state| state.hidden.remove(item))
     }
 
-    /// Adds interactions, as [`read_history`](crate::read_history) reads them. A private model that can adapts to them
-    /// at once, without a round: nothing leaves, and the ledger does not change.
+    /// Adds interactions, as [`read_history`](crate::read_history) reads them. A private model that can, or that was
+    /// fitted outside rounds, adapts to them at once, without a round: nothing leaves, and the ledger does not change.
     ///
     /// # Errors
     /// If there would be too many, or they cannot be stored; then none was added.
@@ -113,7 +113,7 @@ impl Device {
         check_length("interactions", history.len(), self.options.bounds.interactions)?;
         let unknown = self.items.as_ref().map_or(0, |items| history.unknown_to(items, before));
         self.update(|state| state.history = Arc::new(history))?;
-        let adapted = added > unknown && self.adapt()?;
+        let adapted = added > unknown && (self.adapt()? | self.fit_again()?);
         Ok(ImportSummary { added, repeated, unknown, adapted })
     }
 

@@ -38,6 +38,8 @@ pub(super) enum RequestKind {
     Catalog,
     Enrol,
     CheckIn,
+    /// What there is to know of the current model, outside rounds.
+    CurrentModel,
     Model,
     Difference,
     Refuse,
@@ -59,7 +61,7 @@ pub(super) enum RequestKind {
     Report,
 }
 
-/// A round that the device is invited to.
+/// A round that the device is invited to; or a model that it fits by itself.
 pub(super) struct Invitation {
     pub(super) terms: RoundTerms,
     /// Of the shared model.
@@ -70,11 +72,15 @@ pub(super) struct Invitation {
     pub(super) whole_model: bool,
     /// The catalog was downloaded again for this round.
     pub(super) catalog_is_new: bool,
+    /// There is no round: the device fits its private model, and nothing leaves.
+    pub(super) fits_alone: bool,
 }
 
 /// Where the device is in a round; not stored.
 pub(super) enum Phase {
     Idle,
+    /// There is a model that the device does not recommend with yet.
+    Behind(Digest),
     Invited(Box<Invitation>),
     /// The encoded refusal is to be sent.
     Refusing {
@@ -176,6 +182,7 @@ impl Device {
             _ if !may_train => wait(WaitReason::Conditions),
             _ if self.items.is_none() => Ok(self.send(RequestKind::Catalog)),
             Phase::Idle => Ok(self.send(RequestKind::CheckIn)),
+            Phase::Behind(_) => Ok(self.send(RequestKind::CurrentModel)),
             Phase::Invited(_) => self.prepare_round(now),
         }
     }
@@ -258,6 +265,10 @@ impl Device {
                 Request { idempotency_key: Some(secret.idempotency_key("enrol", 0)), ..post("devices") }
             }
             RequestKind::CheckIn => Request { audiences: self.policy.audiences.takes_part, ..post("check-in") },
+            RequestKind::CurrentModel => {
+                let request = get("model", SMALL_RESPONSE);
+                if self.models_are_private { with_bearer(request) } else { request }
+            }
             RequestKind::Model => model(format!("models/{version}")),
             RequestKind::Difference => {
                 let from = self.shared.as_ref().map_or(0, |shared| shared.model.version.0);
@@ -330,6 +341,9 @@ impl Device {
     pub fn train(&mut self, now: Duration) -> Result<(), DeviceError> {
         let Phase::Invited(invitation) = &self.phase else { return Ok(()) };
         self.clock = now;
+        if invitation.fits_alone {
+            return self.fit_alone();
+        }
         if audiences::measures(&invitation.terms) {
             return self.measure(now);
         }
@@ -344,6 +358,7 @@ impl Device {
             }
         };
         let uploads = !matches!(upload, Upload::Nothing);
+        let fitted = self.fit_along(&model, &private);
         let spent = self.spent_in(&invitation.terms);
         self.update(|state| {
             let stored = |values| PrivateModel { model: model.clone(), values };
@@ -351,6 +366,7 @@ impl Device {
             if let Some(values) = disclosed {
                 (state.disclosed, state.disclosed_pi) = (Some(stored(values)), pi);
             }
+            state.fitted = fitted;
             match upload {
                 Upload::Message(bytes) => state.pending = Some(Pending { round, bytes, upload_credential }),
                 Upload::Sealed(sealing) => state.sealing = Some(sealing),
@@ -421,7 +437,7 @@ impl Device {
             policy: &self.policy,
             randomness: &state.randomness(&terms.model.name, terms.round, self.fresh()?),
             key: state.key.as_ref(),
-            identity: self.signing_identity(),
+            identity: self.identity_for(terms),
             client_index: invitation.client_index,
             when,
         };
@@ -454,6 +470,9 @@ impl Device {
     /// Refuses the round that the device is invited to.
     pub(super) fn refuse(&mut self, declined: &Declined) {
         let Phase::Invited(invitation) = &self.phase else { return };
+        if invitation.fits_alone {
+            return self.give_up_fitting();
+        }
         let (federation, round) = (invitation.terms.federation, invitation.terms.round);
         let mut bytes = Vec::new();
         codec::encode_refusal(federation, round, &declined.refusal(), &mut bytes);

@@ -166,6 +166,6 @@ fn report(
     line("key", key.display().to_string());
     text.push_str("\nThe store is encrypted with the key. Whoever has both can read it: keep the key private.\n");
     text.push_str("\nNext:  sottovoce device run          take part in rounds\n");
-    text.push_str("       sottovoce device recommend    after the first round\n");
+    text.push_str("       sottovoce device recommend    once training has begun\n");
     output::print(&text)
 }

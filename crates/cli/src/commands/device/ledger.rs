@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::{Value as Json, json};
 use sottovoce_data::format_date;
 use sottovoce_device::{ACCOUNT_DELTA, Device, DisclosedItem};
-use sottovoce_privacy::{ENCRYPTION, NOISE, SECURE_AGGREGATION};
+use sottovoce_privacy::{NOISE, SEALS};
 use sottovoce_protocol::LedgerEntry;
 use std::fmt::Write;
 
@@ -152,9 +152,7 @@ struct Seen {
 
 impl Seen {
     fn of(rounds: &[LedgerEntry]) -> Self {
-        let sealed = |told: &LedgerEntry| {
-            told.layers.iter().any(|layer| [SECURE_AGGREGATION, ENCRYPTION].contains(&layer.as_str()))
-        };
+        let sealed = |told: &LedgerEntry| told.layers.iter().any(|layer| SEALS.contains(&layer.as_str()));
         // Reports to audiences are no updates.
         let updates =
             || rounds.iter().filter(|told| !told.tables.iter().any(|table| table.name.starts_with("audience ")));

@@ -66,7 +66,9 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     }
     match device.model() {
         Some(model) => line("shared model", format!("version {}", model.version.0)),
-        None => line("shared model", "none yet: `sottovoce device run` downloads it in the first round".to_owned()),
+        None => {
+            line("shared model", "none yet: `sottovoce device run` downloads it once training has begun".to_owned())
+        }
     }
     line("last round", device.last_round().map_or("none yet".to_owned(), |round| round.to_string()));
     if device.has_pending() {

@@ -217,7 +217,9 @@ impl Users {
             };
         }
         let make = |&user: &u32| {
-            let options = Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
+            // Nobody asks these devices for recommendations.
+            let (models, recommends) = (Arc::clone(&together) as Arc<_>, false);
+            let options = Options { timing: TIMING, models, recommends, ..Options::default() };
             let mut store: Box<dyn Store> = match &args.store {
                 Some(folder) => {
                     let folder = folder.join(format!("device-{user:07}"));
