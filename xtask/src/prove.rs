@@ -153,7 +153,8 @@ fn fuzz(Extent { long, .. }: Extent) -> Result<()> {
     let inputs = if long { "2000000" } else { "100000" };
     let messages = ["--package", "sottovoce-testing", "--example", "mutate_messages"];
     let files = ["--package", "sottovoce-testing", "--features", "mutation", "--example", "mutate"];
-    for example in [&messages[..], &files] {
+    let sealed = ["--package", "sottovoce-testing", "--features", "mutation", "--example", "mutate_sealed"];
+    for example in [&messages[..], &files, &sealed] {
         show_and_run(cargo(["run", "--release"]).args(example).args(["--", inputs]))?;
     }
     Ok(())

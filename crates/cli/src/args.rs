@@ -20,13 +20,14 @@ pub(crate) use device::Device;
 pub(crate) use device::{Audiences, ChangePolicy, ClickLog, Enrol, JoinAudiences, Location, RunDevice};
 pub(crate) use experiment::{Bench, Demo, Models, Run};
 #[cfg(feature = "serve")]
-pub(crate) use service::{Create, FederationArgs, ServerArgs};
-pub(crate) use service::{Federation, Fleet, Serve};
+pub(crate) use service::{Create, End, FederationArgs, Schedule, ServerArgs};
+pub(crate) use service::{Federation, Fleet, Keep, Serve};
 pub(crate) use training::{ClickArgs, Evaluate, ModelSettings, PeoplePart, Recommend, Train, Unlearn};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use sottovoce_models::settings::Value;
+use sottovoce_privacy::tokens::from_hex;
 use sottovoce_protocol::DisclosureMode;
 use std::path::PathBuf;
 
@@ -100,6 +101,8 @@ pub(crate) enum Command {
     Models(Models),
     /// Run the coordinator of federations: the server that devices talk to
     Serve(Serve),
+    /// Run the keeper of federations with seal = keeper: the second party that opens their sums
+    Keep(Keep),
     /// Create, watch and steer federations on a server
     #[command(subcommand)]
     Federation(Federation),
@@ -151,6 +154,23 @@ fn key_value(text: &str) -> Result<(String, Value), String> {
             Ok((key.trim().to_owned(), Value::parse(value)))
         }
         _ => Err(format!("`{text}` is not KEY=VALUE")),
+    }
+}
+
+/// A key or digest of 32 bytes.
+fn digest(text: &str) -> Result<[u8; 32], String> {
+    let bytes = from_hex(&text.trim().to_ascii_lowercase()).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| "expected 64 hexadecimal digits".to_owned())
+}
+
+fn key_values(text: &str) -> Result<(String, Vec<Value>), String> {
+    let (key, values) = text.split_once('=').unwrap_or((text, ""));
+    let values: Vec<&str> = values.split(',').map(str::trim).collect();
+    match key.trim() {
+        key if !key.is_empty() && values.iter().all(|value| !value.is_empty()) => {
+            Ok((key.to_owned(), values.into_iter().map(Value::parse).collect()))
+        }
+        _ => Err(format!("`{text}` is not KEY=VALUE,VALUE..")),
     }
 }
 

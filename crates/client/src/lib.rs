@@ -58,9 +58,11 @@
 
 mod audiences;
 pub mod bytes;
+mod candidates;
 pub mod criteria;
 mod digest;
 mod error;
+mod fitting;
 mod loaded;
 mod randomness;
 mod round;
@@ -68,10 +70,12 @@ mod sealing;
 pub mod streams;
 
 pub use audiences::{RANDOMISED_RESPONSE, category_scores, measurement_epsilon, question_score, record_report};
+pub use candidates::LeftOut;
 pub use criteria::{Figures, NoFigures};
 pub use digest::Digest;
 pub use error::{ClientError, Declined};
+pub use fitting::Fitting;
 pub use loaded::{DeviceRound, LoadedModel, Outcome, Upload};
 pub use randomness::{InRound, Randomness, Secret, Seeds, SimulatedRandomness};
-pub use round::{Buffers, Device, Round, Session, Training, check_decoys};
+pub use round::{Buffers, Device, Round, Session, Training, check_decoys, policy_in};
 pub use sealing::{Sealing, SealingError};

@@ -1,13 +1,13 @@
 //! A model as a device holds it: named by round terms, with its working memory.
 
-use crate::round::{Buffers, Device, Round, Training};
+use crate::round::{Buffers, Device, Round, Training, policy_in};
 use crate::{ClientError, Declined, Digest, Figures, Randomness, Sealing, SealingError};
 use sottovoce_core::{Facts, History, Rng};
 use sottovoce_models::federated::{DynClient, DynModel, Prepared, find};
 use sottovoce_models::settings::TermsError;
 use sottovoce_models::{Reason, ReasonKind};
-use sottovoce_privacy::secagg::Identity;
-use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SecureRng};
+use sottovoce_privacy::secagg::{Identity, Message as _};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SecureRng, keeper};
 use sottovoce_protocol::{
     Disclosed, Layout, Ledger, ModelError, ModelSpec, Parameters, Policy, RoundTerms, SharedModel, Trained, codec,
 };
@@ -199,9 +199,10 @@ impl LoadedModel {
     ) -> Result<Outcome, Declined> {
         let DeviceRound { terms, shared, history, policy, randomness, .. } = *round;
         policy.check_terms(terms).map_err(Declined::Policy)?;
+        let config = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
+        let policy = &*policy_in(policy, &config, terms);
         let items = self.check(&shared.parameters, self.private_values(), &history)?;
         let layout = shared.parameters.layout();
-        let config = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
         let privacy = PrivacyMechanism::new(&config, &layout, terms.cohort_size).map_err(Declined::terms)?;
         let withholds = policy.withholds_items();
         let mut private = self.continue_from(private, || randomness.private_init());
@@ -236,8 +237,16 @@ impl LoadedModel {
         Ok(Outcome { private, disclosed: withholds.then_some(disclosed), upload })
     }
 
+    /// The client, what it computed from the shared model, and working memory.
+    #[expect(clippy::type_complexity, reason = "borrows of three fields")]
+    pub(crate) fn parts(
+        &mut self,
+    ) -> (&DynClient, Option<&(Weak<SharedModel>, Prepared)>, Option<&mut (usize, u32, Buffers)>) {
+        (&self.client, self.prepared.as_ref(), self.buffers.as_mut())
+    }
+
     /// The private model to go on with: the one there is, or a new one.
-    fn continue_from(&self, there: Option<&[f32]>, rng: impl FnOnce() -> Rng) -> Vec<f32> {
+    pub(crate) fn continue_from(&self, there: Option<&[f32]>, rng: impl FnOnce() -> Rng) -> Vec<f32> {
         match there.filter(|values| values.len() == self.private_values()) {
             Some(values) => values.to_vec(),
             None => {
@@ -249,7 +258,7 @@ impl LoadedModel {
     }
 
     /// Checks that everything belongs to this model; returns the size of the catalog.
-    fn check(&self, shared: &Parameters, found: usize, history: &[u32]) -> Result<usize, ClientError> {
+    pub(crate) fn check(&self, shared: &Parameters, found: usize, history: &[u32]) -> Result<usize, ClientError> {
         let items = self.items(shared);
         shared.check(&self.layout(items)?)?;
         let expected = self.private_values();
@@ -261,7 +270,7 @@ impl LoadedModel {
     }
 
     /// Computes what depends on the shared model alone, and makes working memory, unless that was done.
-    fn prepare(&mut self, shared: &Arc<SharedModel>, items: usize, layout: &Layout) {
+    pub(crate) fn prepare(&mut self, shared: &Arc<SharedModel>, items: usize, layout: &Layout) {
         let this = Arc::downgrade(shared);
         if !self.prepared.as_ref().is_some_and(|(of, _)| of.ptr_eq(&this)) {
             self.prepared = Some((this, self.client.prepare(&shared.parameters)));
@@ -278,6 +287,9 @@ fn check_history(history: &[u32], items: usize) -> Result<(), ClientError> {
     let fits = ascends && history.last().is_none_or(|&last| (last as usize) < items);
     if fits { Ok(()) } else { Err(ClientError::History { items }) }
 }
+
+/// Why a device seals nothing without an index.
+const NO_INDEX: &str = "the server does not say which index this device has in the cohort";
 
 /// Wraps what was disclosed as the terms say.
 fn protect<R: Randomness>(
@@ -298,12 +310,20 @@ fn protect<R: Randomness>(
         let sealing = Sealing::encryption(terms, privacy, key, words, &mut generator);
         return sealing.map(Upload::Sealed).map_err(Declined::terms);
     }
+    if let Some((config, key)) = privacy.config().keeper_config(terms, round.digest.bytes(), words.len()) {
+        let index = round.client_index.filter(|&index| index < terms.cohort_size);
+        let index = index.ok_or_else(|| Declined::terms(NO_INDEX))?;
+        let secret = round.randomness.seal_seed("keeper");
+        let (least, words) = (round.policy.least_cohort, std::mem::take(&mut buffers.quantized));
+        let upload = keeper::seal(&config, &key, (index, secret), least, round.identity.as_ref(), words);
+        return Ok(Upload::Message(upload.map_err(Declined::terms)?.encode().into()));
+    }
     let Some(config) = privacy.config().secagg_config(terms, round.digest.bytes(), words.len()) else {
         codec::encode_quantized(disclosed, words, &mut bytes);
         return Ok(Upload::Message(bytes.into()));
     };
     let index = round.client_index;
-    let index = index.ok_or_else(|| Declined::terms("the server does not say which index this device has"))?;
+    let index = index.ok_or_else(|| Declined::terms(NO_INDEX))?;
     let seed = round.randomness.seal_seed("seal");
     let words = std::mem::take(&mut buffers.quantized);
     let sealing = Sealing::secure_aggregation(config, (index, seed), round.identity.clone(), words);

@@ -5,11 +5,12 @@ use crate::{ClientError, Declined, Randomness, streams};
 use sottovoce_core::{History, Rng};
 use sottovoce_models::federated::{DynClient, Prepared, Scratch, WorkingMemory};
 use sottovoce_models::{DpSgd, TrainInput, TrainStats};
-use sottovoce_privacy::{ENCRYPTION, PrivacyMechanism, SECURE_AGGREGATION};
+use sottovoce_privacy::{PrivacyConfig, PrivacyMechanism, SEALS};
 use sottovoce_protocol::{
     Disclosed, DisclosureMode, DisclosureSeeds, Layout, Ledger, ModelSpec, Parameters, Policy, PrivacyLayer,
     RoundTerms, Trained,
 };
+use std::borrow::Cow;
 
 /// What all clients of a round have in common. The simulator makes it once for all of them.
 pub struct Round<'a> {
@@ -82,6 +83,19 @@ impl Buffers {
         client.working_memory(&self.scratch)
     }
 
+    /// Trains for the private model alone: the update is discarded.
+    pub(crate) fn train_alone(
+        &mut self,
+        client: &DynClient,
+        input: TrainInput<'_, Prepared>,
+        rng: &mut Rng,
+    ) -> Result<TrainStats, ClientError> {
+        self.discarded.expect_no_disclosure();
+        let stats = client.train(input, &mut self.scratch, rng, &mut self.discarded);
+        self.discarded.clear();
+        Ok(stats?)
+    }
+
     /// Discards the update.
     pub fn discard(&mut self) {
         self.trained.clear();
@@ -138,8 +152,10 @@ impl<'a> Round<'a> {
         randomness: &impl Randomness,
         buffers: &mut Buffers,
     ) -> Result<Training, Declined> {
-        let policy = device.policy;
-        policy.check_terms(self.terms).map_err(Declined::Policy)?;
+        device.policy.check_terms(self.terms).map_err(Declined::Policy)?;
+        let policy = &*self.policy(device.policy);
+        let Device { private, disclosed, history, figures, .. } = device;
+        let device = &mut Device { private, disclosed, history: *history, figures: *figures, policy };
         check_decoys(policy, &self.terms.model)?;
         check_seal(self.client, self.terms)?;
         let mut rng = randomness.round();
@@ -172,12 +188,10 @@ impl<'a> Round<'a> {
         if device.private.is_empty() {
             return Ok(());
         }
-        buffers.discarded.expect_no_disclosure();
         let (private, history) = (&mut *device.private, device.history);
         let input = TrainInput { shared: self.shared, prepared: self.prepared, private, history, hidden: &[] };
         let mut rng = rng.stream(streams::OWN_TRAINING, 0);
-        self.client.train(input, &mut buffers.scratch, &mut rng, &mut buffers.discarded)?;
-        buffers.discarded.clear();
+        buffers.train_alone(self.client, input, &mut rng)?;
         check_finite(device.private)
     }
 
@@ -272,7 +286,13 @@ impl<'a> Round<'a> {
         // An empty buffer takes the place of the one that leaves; it holds no memory.
         let trained = std::mem::replace(&mut buffers.trained, Trained::new(&Layout::default()));
         let seeds = DisclosureSeeds { per_round: session.rng.next_u64(), fixed: session.fixed };
+        let policy = &*self.policy(policy);
         Ok(trained.disclose_wrapped(policy, self.terms, (when, self.upload_bytes), ledger, seeds)?)
+    }
+
+    /// An owner's policy as it is in this round.
+    fn policy<'p>(&self, policy: &'p Policy) -> Cow<'p, Policy> {
+        self.privacy.map_or_else(|| policy.in_round(None), |privacy| policy_in(policy, privacy.config(), self.terms))
     }
 
     /// Quantizes an update and adds this device's noise, where the terms ask for it; see [`Buffers::quantized`].
@@ -281,6 +301,12 @@ impl<'a> Round<'a> {
             privacy.quantize(disclosed.update(), &mut randomness.upload_noise(), &mut buffers.quantized);
         }
     }
+}
+
+/// An owner's policy as it is in a round of these layers: with the pi of open rounds, or of sealed ones.
+pub fn policy_in<'p>(policy: &'p Policy, privacy: &PrivacyConfig, terms: &RoundTerms) -> Cow<'p, Policy> {
+    // Owners with one pi do not need to know.
+    policy.in_round(policy.sealed.and_then(|_| privacy.smallest_sum(terms.cohort_size)))
 }
 
 /// That an owner's policy goes with a model's negatives.
@@ -308,7 +334,7 @@ pub fn check_decoys(policy: &Policy, model: &ModelSpec) -> Result<(), Declined> 
 /// # Errors
 /// If a single update would be the history itself, for the server to read.
 fn check_seal(client: &DynClient, terms: &RoundTerms) -> Result<(), Declined> {
-    let is_seal = |layer: &PrivacyLayer| [SECURE_AGGREGATION, ENCRYPTION].contains(&&*layer.name);
+    let is_seal = |layer: &PrivacyLayer| SEALS.contains(&&*layer.name);
     match client.needs_seal() && !terms.privacy.layers.iter().any(is_seal) {
         true => Err(Declined::terms(format!(
             "an update of {} is the whole history, and this round has no seal that hides it: take seal = secagg",

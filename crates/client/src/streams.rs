@@ -13,7 +13,8 @@
 //!
 //! Below [`ROUNDS`], [`GROUPS`] with the epoch's number, and [`ROUND`] with the round's, and below that [`DEVICE`],
 //! [`UPLOAD_NOISE`] and [`TRAINING_NOISE`] with the user, [`COHORT`] with the attempt, [`POISSON`] with 0. Below
-//! [`DEVICE`], [`OWN_TRAINING`] with 0 and [`ADAPTING`] with the number of interactions.
+//! [`DEVICE`], [`OWN_TRAINING`] with 0 and [`ADAPTING`] with the number of interactions. A device that fits a private
+//! model outside rounds has a stream of its own for it, and below that [`PRIVATE`] with 0 and [`FITTING`] with the step.
 
 use sottovoce_core::Rng;
 
@@ -43,6 +44,8 @@ pub const DEVICE: &str = "device";
 pub const OWN_TRAINING: &str = "own";
 /// Adapting to new interactions after a round.
 pub const ADAPTING: &str = "adapting";
+/// A step of fitting a private model without taking part in a round.
+pub const FITTING: &str = "fitting";
 /// Noise that a device adds to its upload.
 pub const UPLOAD_NOISE: &str = "noise";
 /// Noise that DP-SGD adds to the private model.

@@ -45,7 +45,7 @@ pub enum DeviceError {
     #[error("there is no catalog yet: let the device reach its server once")]
     NoCatalog,
     /// There is no model to recommend with yet.
-    #[error("there is no model yet: let the device take part in a round first")]
+    #[error("there is no model yet: let the device reach its server once training has begun")]
     NoModel,
     /// Training on the server diverged.
     #[error(

@@ -89,8 +89,8 @@ pub use account::ACCOUNT_DELTA;
 pub use audiences::{Segment, Spending};
 pub use bounds::Bounds;
 pub use device::{
-    ACCEPTABLE, Action, AudienceMembership, Device, DisclosedItem, Enrolment, Entropy, Explanation, Options,
-    Recommendation, RecommendedItem,
+    Action, AudienceMembership, Device, DisclosedItem, Enrolment, Entropy, Explanation, Options, Recommendation,
+    RecommendedItem,
 };
 pub use error::DeviceError;
 #[cfg(feature = "files")]

@@ -2,7 +2,7 @@
 
 use sottovoce_client::Declined;
 use sottovoce_client::bytes::{Read, Reader, Writer};
-use sottovoce_privacy::{commitment, lasting, weaker};
+use sottovoce_privacy::{OPEN, SEALS, commitment, lasting, weaker};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, RoundTerms, Settings};
 use std::collections::BTreeSet;
 
@@ -20,6 +20,11 @@ pub(crate) struct Protection {
     pub(crate) accepted: BTreeSet<String>,
 }
 
+/// Whether nothing seals updates.
+fn is_open(terms: &PrivacyTerms) -> bool {
+    !terms.layers.iter().any(|layer| SEALS.contains(&layer.name.as_str()))
+}
+
 /// What separates an enrolment token from the commitment.
 const SEPARATOR: char = '.';
 
@@ -32,6 +37,19 @@ pub(crate) fn split_token(token: String) -> (String, Option<String>) {
 }
 
 impl Protection {
+    /// Agrees to open rounds where the layers kept are open, or unknown although there was a round.
+    pub(crate) fn accept_open_if_kept(&mut self, had_a_round: bool) {
+        if self.kept.as_ref().map_or(had_a_round, is_open) {
+            self.accepted.insert(OPEN.to_owned());
+        }
+    }
+
+    /// Keeps the layers that the owner agrees to, weaker than those before.
+    pub(crate) fn accept_weaker(&mut self, offered: PrivacyTerms) {
+        (self.kept, self.offered) = (Some(offered), None);
+        self.accept_open_if_kept(false);
+    }
+
     /// The layers to keep from now on, if these terms protect no less than those kept; otherwise why the device
     /// declines, and the layers for the owner to decide on.
     pub(crate) fn check(&self, terms: &RoundTerms) -> Result<PrivacyTerms, (Declined, Option<PrivacyTerms>)> {

@@ -151,6 +151,8 @@ impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Withdrawn => f.write_str("withdrawn"),
+            // The federation is archived or deleted.
+            Self::Rejected { status: 410, detail, .. } => f.write_str(detail),
             Self::Rejected { status, code, detail } => {
                 write!(f, "the server rejects this device ({status} {code}): {detail}")
             }

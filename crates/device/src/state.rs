@@ -12,7 +12,7 @@ use sottovoce_client::{InRound, Sealing, Secret, Seeds};
 use sottovoce_privacy::secagg::Roster;
 use sottovoce_protocol::{
     AudiencePolicy, DisclosureMode, FederationId, Ledger, ModelSpec, Participation, Policy, Reportable, RoundId,
-    Settings,
+    SealedDisclosure, Settings,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,9 @@ use std::sync::Arc;
 /// - 7: audiences
 /// - 8: pages read last
 /// - 9: the federation's protection, the device's own account
-const VERSION: u8 = 9;
+/// - 10: disclosure in sealed rounds, agreement to open ones
+/// - 11: a private model fitted outside rounds
+const VERSION: u8 = 11;
 
 /// A device's membership in its federation.
 #[derive(Clone, PartialEq, Eq)]
@@ -81,6 +83,14 @@ pub(crate) struct PrivateModel {
     pub(crate) values: Vec<f32>,
 }
 
+/// A private model that was fitted outside rounds, to recommend with. No update depends on it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fitted {
+    pub(crate) private: PrivateModel,
+    /// Digest of the shared model that it was fitted to.
+    pub(crate) digest: [u8; 32],
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     /// The server's address and certificate authority, for the embedder.
@@ -107,6 +117,9 @@ pub(crate) struct State {
     pub(crate) private: Option<PrivateModel>,
     /// Private model trained only on the disclosed items.
     pub(crate) disclosed: Option<PrivateModel>,
+    /// The largest pi that it was trained with: rounds with a smaller one begin it anew.
+    pub(crate) disclosed_pi: f64,
+    pub(crate) fitted: Option<Fitted>,
     /// The last round for which an update was made.
     pub(crate) last_round: Option<RoundId>,
     pub(crate) pending: Option<Pending>,
@@ -162,6 +175,15 @@ impl State {
         reading::write(&self.pages, &mut out);
         self.protection.write(&mut out);
         self.account.write(&mut out);
+        out.optional(self.policy.sealed, |out, sealed| {
+            out.number(sealed.pi().to_bits());
+            out.number(sealed.least.into());
+        });
+        out.number(self.disclosed_pi.to_bits());
+        out.optional(self.fitted.as_ref(), |out, fitted| {
+            write_private(out, &fitted.private);
+            out.0.extend_from_slice(&fitted.digest);
+        });
         out.0
     }
 
@@ -196,6 +218,8 @@ impl State {
             pages: Arc::default(),
             private: from.optional("private model", read_private)?,
             disclosed: None,
+            disclosed_pi: 0.0,
+            fitted: None,
             last_round: from.optional("last round", |from| Ok(RoundId(from.number("last round")?)))?,
             pending: from.optional("update", |from| {
                 let round = RoundId(from.number("update's round")?);
@@ -245,6 +269,19 @@ impl State {
         if version >= 9 {
             state.protection = Protection::read(from)?;
             state.account = Account::read(from)?;
+        }
+        if version >= 10 {
+            state.policy.sealed = from.optional("pi of sealed rounds", read_sealed_disclosure)?;
+            state.disclosed_pi = f64::from_bits(from.number("pi of disclosed items")?);
+        } else {
+            state.disclosed_pi = state.policy.pi();
+            // Owners who were in open rounds before they were asked for their word go on as they are.
+            state.protection.accept_open_if_kept(state.last_round.is_some());
+        }
+        if version >= 11 {
+            state.fitted = from.optional("fitted model", |from| {
+                Ok(Fitted { private: read_private(from)?, digest: from.array("fitted model's digest")? })
+            })?;
         }
         from.end("end")?;
         Ok(state)
@@ -346,6 +383,12 @@ fn read_policy(from: &mut Reader<'_>) -> Read<Policy> {
     Ok(policy)
 }
 
+fn read_sealed_disclosure(from: &mut Reader<'_>) -> Read<SealedDisclosure> {
+    const FIELD: &str = "pi of sealed rounds";
+    let (pi, least) = (f64::from_bits(from.number(FIELD)?), from.number(FIELD)?);
+    SealedDisclosure::new(pi, u32::try_from(least).map_err(|_| FIELD)?).map_err(|_| FIELD)
+}
+
 fn write_audience_policy(policy: &AudiencePolicy, out: &mut Writer) {
     out.byte(policy.takes_part.into());
     for number in [policy.least_published, policy.most_audiences, policy.least_rotation] {
@@ -404,12 +447,14 @@ fn read_private(from: &mut Reader<'_>) -> Read<PrivateModel> {
 mod tests {
     use super::*;
     use proptest::prelude::{any, prop_assert, proptest};
+    use sottovoce_privacy::OPEN;
 
     fn state() -> State {
         let mut policy = Policy::new(0.3).unwrap();
         policy.pause().unwrap();
         policy.criteria = Reportable::Only(["auc".to_owned()].into());
         policy.least_cohort = 20;
+        policy.sealed = Some(SealedDisclosure::new(0.75, 30).unwrap());
         policy.required_layers.insert("secagg".to_owned());
         policy.refused_layers.insert("kept-uploads".to_owned());
         policy.audiences = AudiencePolicy {
@@ -437,6 +482,7 @@ mod tests {
             pages: Arc::new(vec![ReadPage { title: "A title".to_owned(), categories: vec!["a".to_owned()] }]),
             private: Some(PrivateModel { model: model.clone(), values: vec![0.1, -2.5e-30] }),
             disclosed: Some(PrivateModel { model, values: vec![0.5] }),
+            disclosed_pi: 0.75,
             last_round: Some(RoundId(9)),
             pending: Some(Pending {
                 round: RoundId(9),
@@ -453,6 +499,10 @@ mod tests {
             audiences: crate::audiences::tests::state(),
             protection: crate::protection::tests::protection(),
             account: crate::account::tests::account(),
+            fitted: Some(Fitted {
+                private: PrivateModel { model: ModelSpec::default(), values: vec![0.5, -1.0] },
+                digest: [6; 32],
+            }),
         }
     }
 
@@ -466,17 +516,27 @@ mod tests {
             pending,
             roster: None,
             disclosed: None,
+            disclosed_pi: 0.3,
             disclosure_secret: Secret::new([7; 32]),
             audiences: AudienceState::default(),
             pages: Arc::default(),
             protection: Protection::default(),
             account: Account::default(),
+            fitted: None,
             ..state()
         };
+        state.policy.sealed = None;
+        state.protection.accepted.insert(OPEN.to_owned());
         state.policy.refused_layers.clear();
         state.policy.disclosure = DisclosureMode::PerRound;
         state.policy.audiences = AudiencePolicy::default();
         let mut older = state.encode();
+        assert_eq!(older.pop(), Some(0));
+        older[0] = 10;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
+        assert_eq!(older.split_off(older.len() - 9), [&[0][..], &0.3f64.to_bits().to_le_bytes()].concat());
+        older[0] = 9;
+        assert_eq!(State::decode(&older, &Bounds::default()).unwrap(), state);
         let mut about_protection = Writer::default();
         state.protection.write(&mut about_protection);
         state.account.write(&mut about_protection);
@@ -521,8 +581,8 @@ mod tests {
             let state = State { membership, ..state() };
             assert_eq!(State::decode(&state.encode(), &bounds).unwrap(), state);
         }
-        let newer = [&[10], &state().encode()[1..]].concat();
-        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 10, this build reads 9");
+        let newer = [&[12], &state().encode()[1..]].concat();
+        assert_eq!(State::decode(&newer, &bounds).unwrap_err(), "the stored state has version 12, this build reads 11");
     }
 
     proptest! {

@@ -82,8 +82,14 @@ impl std::fmt::Debug for Response {
 }
 
 /// Headers that a device reads.
-pub const HEADERS: [&str; 5] =
-    ["retry-after", "sottovoce-state", "sottovoce-model-digest", "sottovoce-seat", "sottovoce-went-back"];
+pub const HEADERS: [&str; 6] = [
+    "retry-after",
+    "sottovoce-state",
+    "sottovoce-waits-for",
+    "sottovoce-model-digest",
+    "sottovoce-seat",
+    "sottovoce-went-back",
+];
 
 impl Response {
     /// A header's value.
@@ -107,7 +113,7 @@ impl Response {
 }
 
 /// A server's text is shown to people and held in memory: without control characters, and of limited length.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(300).collect()
 }
 

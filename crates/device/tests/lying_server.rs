@@ -3,13 +3,15 @@
 mod common;
 
 use common::{Server, SharedStore, World, device, enrolment, options};
-use sottovoce_device::{Device, NextStep, Request, Response, Transport, TransportError, WaitReason};
+use sottovoce_device::{Device, History, NextStep, Request, Response, Transport, TransportError, WaitReason};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::tokens::{Issuer, Scope};
 use sottovoce_privacy::{
     ENCRYPTION, Noise, Placement, PrivacyConfig, Quantization, Scheme, Seal, anonymous_layer, commitment, key_digest,
 };
-use sottovoce_protocol::{FederationId, ModelVersion, PrivacyTerms, Refusal, RoundId, RoundTerms, SharedModel};
+use sottovoce_protocol::{
+    FederationId, ModelVersion, Policy, PrivacyTerms, Refusal, RoundId, RoundTerms, SealedDisclosure, SharedModel,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -314,6 +316,92 @@ fn declines_encryption_that_its_owner_has_not_accepted_by_name() {
             assert!(!matches!(reason, WaitReason::Declined { .. }), "{reason:?}");
         }
     }
+}
+
+/// Whatever a server said when the device enrolled: in the first round it shows whether it seals, and nothing leaves in
+/// the open before the owner has agreed to that.
+#[test]
+fn declines_open_rounds_that_its_owner_has_not_agreed_to() {
+    let (server, store) = (Server::new(), SharedStore::default());
+    let mut new = enrolment(0);
+    new.accept.clear();
+    let mut device = Device::enrol(Box::new(store.clone()), new, options()).unwrap();
+    let local = || layers(Some(Noise::new(Placement::Local, 4.0)), None);
+    for open in [PrivacyTerms::default(), local(), anonymous(1, 3)] {
+        let reason = asked(&mut device, &server, open, 30);
+        assert!(declined(&reason).contains("--accept open"), "{reason:?}");
+        assert!(device.weaker_protection().is_none() && device.kept_protection().is_none());
+    }
+    let paths = server.paths();
+    assert!(!paths.iter().any(|path| path.contains("models") || path.ends_with("updates")), "{paths:?}");
+    // The word holds until it is taken back, over restarts too.
+    device.set_accepted("open", true).unwrap();
+    let mut device = Device::open(Box::new(store), options()).unwrap();
+    let reason = asked(&mut device, &server, PrivacyTerms::default(), 30);
+    assert!(matches!(reason, WaitReason::UpdateAccepted { .. }), "{reason:?}");
+    device.set_accepted("open", false).unwrap();
+    let reason = asked(&mut device, &server, PrivacyTerms::default(), 30);
+    assert!(declined(&reason).contains("--accept open"), "{reason:?}");
+}
+
+/// A device with one pi for open rounds and a larger one for sealed ones, which has taken part in a sealed round, sends
+/// in an open round what a device sends that has nothing but what open rounds disclose: a server that asks for rounds
+/// of both kinds learns no more than it would from the sealed ones.
+#[test]
+fn an_open_round_after_a_sealed_one_says_nothing_of_what_sealed_rounds_alone_disclose() {
+    let upload_of = |history: Option<History>, sealed_first: bool| {
+        let (server, mut new) = (Server::new(), enrolment(0));
+        new.policy = Policy::new(0.5).unwrap();
+        new.policy.sealed = Some(SealedDisclosure::new(0.9, SealedDisclosure::DEFAULT_LEAST).unwrap());
+        new.history = history.unwrap_or(new.history);
+        let mut device = Device::enrol(Box::new(SharedStore::default()), new, options()).unwrap();
+        if sealed_first {
+            // This server cannot hold a sealed round; but the device trained for one, with 0.9 of its items.
+            let reason = asked(&mut device, &server, layers(None, masks(0.3)), 100);
+            assert!(matches!(reason, WaitReason::UpdateRejected { .. }), "{reason:?}");
+            asked(&mut device, &server, PrivacyTerms::default(), 100);
+            assert!(device.accept_weaker().unwrap());
+        } else {
+            server.with(|world| world.terms.round.0 += 2);
+        }
+        let reason = asked(&mut device, &server, PrivacyTerms::default(), 100);
+        assert!(matches!(reason, WaitReason::UpdateAccepted { .. }), "{reason:?}");
+        let upload = server.with(|world| world.updates.values().last().unwrap().1.clone());
+        (upload, device)
+    };
+    let (upload, device) = upload_of(None, true);
+    let [open, sealed] = [device.open_disclosure(), device.sealed_disclosure()].map(Option::unwrap);
+    assert!(!open.is_empty() && open.len() < sealed.len(), "{open:?} {sealed:?}");
+    assert!(open.iter().all(|row| sealed.contains(row)));
+    let ids: Vec<String> = open.iter().map(|&row| device.items().unwrap().id(row as usize).to_owned()).collect();
+    let disclosed_only = || Some(History::from_ids(ids.iter().map(String::as_str)));
+    for (history, sealed_first) in [(disclosed_only(), true), (disclosed_only(), false), (None, false)] {
+        assert_eq!(upload_of(history, sealed_first).0, upload, "{sealed_first}");
+    }
+}
+
+/// What hides an item also forgets what was trained with it.
+#[test]
+fn an_upload_does_not_depend_on_an_item_hidden_since() {
+    let upload_of = |without: Option<&str>| {
+        let (server, mut new) = (Server::new(), enrolment(0));
+        new.policy = Policy::new(1.0).unwrap();
+        let ids: Vec<String> = new.history.iter().map(|(id, _)| id.to_owned()).collect();
+        let (first, second) = (ids[0].clone(), ids[1].clone());
+        new.history = History::from_ids(ids.iter().map(String::as_str).filter(|id| Some(*id) != without));
+        let mut device = Device::enrol(Box::new(SharedStore::default()), new, options()).unwrap();
+        device.hide(&first).unwrap();
+        if without.is_none() {
+            asked(&mut device, &server, PrivacyTerms::default(), 30);
+        } else {
+            server.with(|world| world.terms.round.0 += 1);
+        }
+        device.hide(&second).unwrap();
+        asked(&mut device, &server, PrivacyTerms::default(), 30);
+        (server.with(|world| world.updates.values().last().unwrap().1.clone()), second)
+    };
+    let (upload, second) = upload_of(None);
+    assert_eq!(upload_of(Some(&second)).0, upload);
 }
 
 fn issuer(master: u8, round: u64) -> Issuer {

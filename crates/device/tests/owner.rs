@@ -7,7 +7,10 @@ use sottovoce_device::{
     Conditions, Device, DeviceError, Enrolment, History, Membership, MemoryStore, NextStep, Options, Secret, Seeds,
     StopReason, WaitReason,
 };
-use sottovoce_protocol::{Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, codec};
+use sottovoce_privacy::{SecureRng, secagg};
+use sottovoce_protocol::{
+    DisclosureSeeds, FederationId, Policy, PolicyError, PrivacyLayer, Received, Refusal, Reportable, RoundId, codec,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -321,4 +324,30 @@ fn enrolling_again_discloses_the_same_items() {
         assert_eq!(disclosed_by(&server, &store, secret), first);
     }
     assert_ne!(disclosed_by(&server, &SharedStore::default(), 2), first, "a new store parts anew");
+}
+
+/// What a program prints of its state ends in logs and crash reports.
+#[test]
+fn debug_shows_no_secret() {
+    let secret = [0xab; 32];
+    let config = secagg::Config::new(FederationId(1), RoundId(2), 5, 3);
+    let credential = "svd_secret".to_owned();
+    let shown = [
+        format!("{:?}", Secret::new(secret)),
+        format!("{:?}", sottovoce_device::Key::new(secret)),
+        format!("{:?}", SecureRng::new(secret)),
+        format!("{:?}", secagg::Identity::new(&secret, secagg::Roster::new())),
+        format!("{:?}", secagg::Device::new(config, 0, secret, None).unwrap()),
+        format!("{:?}", DisclosureSeeds { per_round: u64::from_le_bytes([0xab; 8]), fixed: 0 }),
+        format!("{:?}", Membership::Enrolled { device: 1, credential: credential.clone() }),
+        format!("{:?}", Membership::Withdrawing { credential: credential.clone() }),
+        format!("{:?}", Membership::Enrolling { token: credential.clone() }),
+        format!("{:?}", sottovoce_device::Request { bearer: Some(credential.clone()), ..Default::default() }),
+    ];
+    let number = u64::from_le_bytes([0xab; 8]).to_string();
+    for text in shown {
+        for secret in ["171, 171", "abab", &number, &credential] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
 }

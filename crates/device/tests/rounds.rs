@@ -62,9 +62,12 @@ fn simulated(
     let mut all = Vec::new();
     for (round, model) in rounds {
         let mut rng = root.stream("rounds", 0).stream("round", *round).stream("device", user);
-        let learn = |private: &mut [f32], history: &[u32], rng: &mut Rng| {
+        let learn = |private: &mut [f32], history: &[u32], rng: &mut Rng, discloses: bool| {
             let mut trained = Trained::new(&model.parameters.layout());
-            trained.expect_disclosed_items(&policy);
+            match discloses {
+                true => trained.expect_disclosed_items(&policy),
+                false => trained.expect_no_disclosure(),
+            }
             let prepared = client.prepare(&model.parameters);
             let input = TrainInput {
                 shared: &model.parameters,
@@ -76,8 +79,8 @@ fn simulated(
             client.train(input, &mut client.scratch(ITEMS), rng, &mut trained).unwrap();
             trained
         };
-        learn(&mut private, &rows, &mut rng.stream("own", 0));
-        let trained = learn(&mut disclosed_private, &disclosed, &mut rng);
+        learn(&mut private, &rows, &mut rng.stream("own", 0), false);
+        let trained = learn(&mut disclosed_private, &disclosed, &mut rng, true);
         let terms = terms.clone().for_round(sottovoce_protocol::RoundId(*round), model.version, 3);
         let draws = DisclosureSeeds { per_round: rng.next_u64(), fixed: kept };
         let disclosed = trained.disclose(&policy, &terms, 0, &mut Ledger::new(), draws).unwrap();

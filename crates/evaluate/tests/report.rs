@@ -397,6 +397,17 @@ fn terminal_tables_shorten_long_labels() {
 }
 
 #[test]
+fn terminal_tables_keep_labels_apart() {
+    let table = Table::new("t", "Model")
+        .column(Column::new("a", "A"))
+        .row(Row::new("FPL, sealed, π 0.5, with noise").numbers([0.5]))
+        .row(Row::new("FPL, sealed, π 1, with noise").numbers([0.25]));
+    let text = table.to_text(20);
+    assert!(text.contains("FPL, sealed, π 0") && text.contains("FPL, sealed, π 1"), "{text}");
+    assert!(!text.contains("with"), "no longer than needed: {text}");
+}
+
+#[test]
 fn write_is_atomic_and_leaves_no_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("made/on the way");

@@ -223,7 +223,7 @@ fn fit(
     on_epoch: &mut dyn FnMut(usize, usize) -> Flow,
     context: Context<'_>,
 ) -> Result<Fitted, LookalikeError> {
-    let Context { store, users, catalog, recorder } = context;
+    let Context { store, users, catalog, recorder, .. } = context;
     let recorded = recorder.and_then(|recorder| registry::recorded(plan.model.name, plan.settings, recorder));
     let mut recommender = recorded.unwrap_or_else(|| plan.model.build(plan.settings));
     let (curve, best, cost) = (Vec::new(), None, CurvePoint::default());

@@ -5,6 +5,7 @@ use crate::file::{DataSet, Experiment, Learner, RowSpec, Selection, Tuning, comb
 use crate::metric::MetricAt;
 use serde::Serialize;
 use sottovoce_evaluate::Protocol;
+use sottovoce_federation::Changes;
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub struct RecommenderTraining {
     pub protocol: Arc<Protocol>,
     /// Evaluations during training.
     pub curve: Option<Curve>,
+    /// What people's devices choose between before; nothing where it is empty.
+    pub select: Vec<Changes>,
 }
 
 /// An image classifier to be trained.
@@ -95,12 +98,14 @@ struct RecommenderKey<'a> {
     stage: Stage,
     protocol: &'a Protocol,
     curve: &'a Option<Curve>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    select: &'a [Changes],
 }
 
 impl Trial {
     fn new(data: Arc<DataSet>, training: Training, seed: u64) -> Self {
         let key = match &training {
-            Training::Recommender(RecommenderTraining { model, settings, stage, protocol, curve }) => {
+            Training::Recommender(RecommenderTraining { model, settings, stage, protocol, curve, select }) => {
                 hash(&RecommenderKey {
                     meaning: VERSION,
                     data: &data,
@@ -110,6 +115,7 @@ impl Trial {
                     stage: *stage,
                     protocol,
                     curve,
+                    select,
                 })
             }
             Training::Classifier(ClassifierTraining { task, aggregation, learning_rate }) => {
@@ -264,7 +270,8 @@ impl RowPlan {
             Learner::Recommender(model) => {
                 let settings = model.settings(given()).map_err(|error| error.to_string())?;
                 let protocol = self.protocol.clone();
-                Training::Recommender(RecommenderTraining { model, settings, stage, protocol, curve })
+                let select = if self.spec.select.is_empty() { Vec::new() } else { combinations(&self.spec.select) };
+                Training::Recommender(RecommenderTraining { model, settings, stage, protocol, curve, select })
             }
             // Classifiers have no validation part: a candidate that is selected has had its final training.
             Learner::Classifier(task) => {
@@ -295,7 +302,11 @@ pub(crate) fn fingerprint(experiment: &Experiment) -> String {
                 "method": s.method, "trials": s.trials, "startup": s.startup, "at_once": s.at_once, "space": s.space,
             }),
         };
-        serde_json::json!([row.learner.name(), row.fixed, row.tuned_at, row.only, tuning])
+        let mut parts = serde_json::json!([row.learner.name(), row.fixed, row.tuned_at, row.only, tuning]);
+        if let Some(parts) = parts.as_array_mut().filter(|_| !row.select.is_empty()) {
+            parts.push(serde_json::json!({ "select": row.select }));
+        }
+        parts
     };
     let selection = &experiment.selection;
     let mut meaning = serde_json::json!({

@@ -17,8 +17,8 @@ use sottovoce_data::{
     CleaningReport, DataSplit, Description, LoadOptions, Remedy, Split, SplitConfig, WithoutFacts, describe, split_with,
 };
 use sottovoce_evaluate::{Candidates, EvaluationInput, report, source_bias};
-use sottovoce_federation::Recorder;
-use sottovoce_models::{DeviceFootprint, Flow, ModelError};
+use sottovoce_federation::{Recorder, choose};
+use sottovoce_models::{DeviceFootprint, Fit, Flow, ModelError, Quiet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,7 +90,12 @@ impl Recommenders {
         ClickSets { people, before, seconds }: &ClickSets,
         progress: &Progress<'_>,
     ) -> Result<Outcome, TrialError> {
-        let RecommenderTraining { model, settings, protocol, stage, .. } = training;
+        let RecommenderTraining { model, settings, protocol, stage, select, .. } = training;
+        if !select.is_empty() {
+            return Err(TrialError::Broken(
+                "`select` is for data sets of interactions, and these are clicks".to_owned(),
+            ));
+        }
         let part = if *stage == Stage::Validation { Part::Validation } else { Part::Test };
         let plan = LookalikePlan { model, settings, seed: trial.seed, people, before: before.as_ref(), part };
         let mut interrupted = false;
@@ -282,7 +287,14 @@ impl Trials for Recommenders {
         let (set, data) = self.prepared(&trial.data)?;
         let (histories, question) = data.stage(training.stage);
         let evaluations = training.curve.map(|curve| Evaluations { question, curve, keep_best: false });
-        let RecommenderTraining { model, settings, protocol, .. } = training;
+        let RecommenderTraining { model, settings, protocol, select, .. } = training;
+        let (catalog, mut quiet) = (&data.whole.catalog, Quiet);
+        let fit = Fit::new(trial.seed, &mut quiet).knowing(Some(catalog));
+        let choice = match select.is_empty() {
+            true => None,
+            false => Some(choose(model.name, settings, select, histories, &fit).map_err(failure)?),
+        };
+        let settings = choice.as_ref().map_or(settings, |choice| &choice.settings);
         let plan = ModelPlan { model, settings, seed: trial.seed, evaluations };
         let mut interrupted = false;
         let mut on_epoch = |epoch, epochs| {
@@ -290,7 +302,6 @@ impl Trials for Recommenders {
             interrupted |= flow == Flow::Stop;
             flow
         };
-        let catalog = &data.whole.catalog;
         if let Candidates::Sampled { negatives, .. } = protocol.candidates
             && negatives >= catalog.len()
         {
@@ -304,6 +315,7 @@ impl Trials for Recommenders {
             users: Some(&data.whole.users),
             catalog: Some(catalog),
             recorder: witness.clone().map(|witness| witness as Arc<dyn Recorder>),
+            choice: choice.as_ref(),
             ..Context::default()
         };
         let trained = train(&plan, histories, &mut on_epoch, context).map_err(failure)?;
@@ -333,6 +345,7 @@ impl Trials for Recommenders {
         figures.extend(footprint.iter().flat_map(footprint_figures));
         figures.extend(witness.into_iter().flat_map(|witness| attack_figures(&witness)));
         figures.extend(retained.figures);
+        figures.extend(choice.iter().map(|choice| ("chosen".to_owned(), (choice.chosen + 1) as f64)));
         let clusterings = trained.summary.clusters.map(|found| found.clusterings).unwrap_or_default();
         let values = Values::of(&evaluation, main_cutoff, trained.summary.updates_by_item);
         let summary = Summary {

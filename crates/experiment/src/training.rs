@@ -6,7 +6,7 @@ use crate::outcome::CurvePoint;
 use crate::plan::Curve;
 use sottovoce_core::{Catalog, Histories, History, Names};
 use sottovoce_evaluate::{EvaluateError, Evaluation, EvaluationInput, Protocol};
-use sottovoce_federation::{Recorder, registry};
+use sottovoce_federation::{Choice, Recorder, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Settings, Value};
 use sottovoce_models::{Fit, Flow, ModelError, Recommender, Summary};
@@ -68,6 +68,8 @@ pub struct Context<'a> {
     pub catalog: Option<&'a Catalog>,
     /// Sees what the server of a federated model sees.
     pub recorder: Option<Arc<dyn Recorder>>,
+    /// What was chosen on devices before, whose settings are those of the plan.
+    pub choice: Option<&'a Choice>,
 }
 
 /// Trains a model; `on_epoch` is called with (done, planned) after each epoch and may end the training. Interrupted and
@@ -82,18 +84,40 @@ pub fn train<'a>(
     context: Context<'a>,
 ) -> Result<Trained, ModelError> {
     let started = Instant::now();
-    let Context { store, users, catalog, recorder } = context;
-    let recorded = recorder.and_then(|recorder| registry::recorded(plan.model.name, plan.settings, recorder));
-    let mut recommender = recorded.unwrap_or_else(|| plan.model.build(plan.settings));
+    let Context { store, users, catalog, recorder, choice } = context;
+    let mut recommender = recommender(plan, recorder, choice);
     let (curve, best, cost) = (Vec::new(), None, CurvePoint::default());
     let mut monitor = Monitor { evaluations: plan.evaluations, curve, best, on_epoch, store, users, cost };
-    let summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut monitor).knowing(catalog))?;
+    let mut summary = recommender.fit(histories, &mut Fit::new(plan.seed, &mut monitor).knowing(catalog))?;
+    if let Some(choice) = choice {
+        summary.traffic.down += choice.traffic.down;
+        summary.traffic.up += choice.traffic.up;
+        summary.traffic.vectors += choice.traffic.vectors;
+    }
     let Monitor { curve, best, .. } = monitor;
     let best_epoch = best.as_ref().map(|best| best.epoch);
     if let Some(BestEpoch { tensors: Some(tensors), .. }) = best {
         recommender.restore(&tensors, histories)?;
     }
     Ok(Trained { recommender, summary, curve, best_epoch, seconds: started.elapsed().as_secs_f64() })
+}
+
+/// The model before training; one that was chosen goes on with what the choice spent.
+fn recommender(
+    plan: &ModelPlan<'_>,
+    recorder: Option<Arc<dyn Recorder>>,
+    choice: Option<&Choice>,
+) -> Box<dyn Recommender> {
+    let simulation = match (choice, &recorder) {
+        (Some(choice), _) => choice.simulation(plan.model.name),
+        (None, Some(_)) => registry::simulation(plan.model.name, plan.settings),
+        (None, None) => None,
+    };
+    match (simulation, recorder) {
+        (Some(simulation), Some(recorder)) => Box::new(simulation.with_recorder(recorder)),
+        (Some(simulation), None) => Box::new(simulation),
+        (None, _) => plan.model.build(plan.settings),
+    }
 }
 
 /// Evaluates a model.

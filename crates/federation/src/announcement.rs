@@ -1,6 +1,8 @@
 //! The terms of one round after the other.
 
-use sottovoce_protocol::{ModelVersion, PrivacyTerms, RoundId, RoundTerms, TermsDraft, TermsError, codec};
+use sottovoce_protocol::{
+    FederationId, ModelSpec, ModelVersion, PrivacyTerms, RoundId, RoundTerms, TermsDraft, TermsError, codec,
+};
 
 /// The terms of the next round, and their length on the wire.
 pub(crate) struct RoundAnnouncement {
@@ -16,6 +18,11 @@ pub(crate) struct RoundAnnouncement {
 impl RoundAnnouncement {
     pub(crate) fn new(draft: TermsDraft) -> Self {
         Self { draft, checked: None, round: RoundId(0), cohort: 0, encoded: Vec::new() }
+    }
+
+    /// The federation, and the model with its settings.
+    pub(crate) fn model(&self) -> (FederationId, &ModelSpec) {
+        (self.draft.federation, &self.draft.model)
     }
 
     /// Updates are protected so from the next round on.

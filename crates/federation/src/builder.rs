@@ -1,13 +1,14 @@
 //! Building the server's half of a federation whose devices are elsewhere.
 
 use crate::config::FederationConfig;
+use crate::privacy::{KeeperKeys, SealKeys};
 use crate::simulation::{check_dp_sgd, check_seal};
-use crate::{Coordinator, FederationError, Population, strategy};
+use crate::{Coordinator, FederationError, Population, Schedule, strategy};
 use sottovoce_client::streams;
 use sottovoce_core::{Catalog, Facts};
 use sottovoce_models::ModelError;
 use sottovoce_models::federated::audience_size::AudienceSizeConfig;
-use sottovoce_models::federated::{self, AUDIENCE_SIZE, Entry};
+use sottovoce_models::federated::{self, AUDIENCE_SIZE, DynModel, Entry};
 use sottovoce_models::registry::find_in;
 use sottovoce_models::settings::{Config, Settings, Value};
 use sottovoce_privacy::SecureRng;
@@ -38,6 +39,8 @@ pub struct FederationBuilder {
     pub secret: Option<[u8; 32]>,
     /// Where updates are encrypted: the digest of the key that devices share.
     pub key_digest: Option<String>,
+    /// With seal = keeper: which keeper it is.
+    pub keeper: Option<KeeperKeys>,
 }
 
 /// A model ready to be trained by devices that come and go.
@@ -65,6 +68,20 @@ pub enum BuildError {
     Start(#[from] FederationError),
 }
 
+/// A federated model and its settings: these over the defaults.
+fn find_entry<'a>(
+    model: &str,
+    given: impl IntoIterator<Item = (&'a str, Value)>,
+) -> Result<(Entry, Settings), BuildError> {
+    let given: Vec<(&str, Value)> = given.into_iter().collect();
+    if let Some((key, _)) = given.iter().find(|(key, _)| FederationConfig::is_of_devices(key)) {
+        return Err(BuildError::NotTheServers((*key).to_owned()));
+    }
+    let settings = find_in(&crate::registry::federated(), model)?.settings(given)?;
+    let entry = federated::find(model).map_err(|error| ModelError::Data(error.to_string()))?;
+    Ok((entry, settings))
+}
+
 impl FederationBuilder {
     /// The server's half of a federated model, with these settings over the defaults.
     ///
@@ -75,13 +92,24 @@ impl FederationBuilder {
         model: &str,
         given: impl IntoIterator<Item = (&'a str, Value)>,
     ) -> Result<HostedFederation, BuildError> {
-        let given: Vec<(&str, Value)> = given.into_iter().collect();
-        if let Some((key, _)) = given.iter().find(|(key, _)| FederationConfig::is_of_devices(key)) {
-            return Err(BuildError::NotTheServers((*key).to_owned()));
-        }
-        let settings = find_in(&crate::registry::federated(), model)?.settings(given)?;
-        let entry = federated::find(model).map_err(|error| ModelError::Data(error.to_string()))?;
+        let (entry, settings) = find_entry(model, given)?;
         self.assemble(&entry, &settings)
+    }
+
+    /// Devices that a round of this model is to have: as many as its settings ask for, whether they have come yet or
+    /// not; where they say nothing, the model's own default among the devices expected.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn cohort<'a>(
+        &self,
+        model: &str,
+        given: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<usize, BuildError> {
+        let (entry, settings) = find_entry(model, given)?;
+        let config = FederationConfig::read(&settings);
+        let (_, schedule) = self.scheduled(&entry, &settings, &config)?;
+        Ok(config.cohort.unwrap_or_else(|| schedule.cohort.size(self.devices)))
     }
 
     /// The server's half of a measurement: a round that counts people instead of training on them.
@@ -100,8 +128,13 @@ impl FederationBuilder {
         self.assemble(&AUDIENCE_SIZE, &settings)
     }
 
-    fn assemble(&self, entry: &Entry, settings: &Settings) -> Result<HostedFederation, BuildError> {
-        let config = FederationConfig::read(settings);
+    /// The model and its schedule for the expected devices.
+    fn scheduled(
+        &self,
+        entry: &Entry,
+        settings: &Settings,
+        config: &FederationConfig,
+    ) -> Result<(DynModel, Schedule), BuildError> {
         let mut model = entry.configure(settings);
         model.set_features(Some(&Catalog { facts: self.facts.clone(), ..Catalog::default() }))?;
         let share = model.samples_per_device().ok_or(FederationError::NotHostable {
@@ -111,7 +144,14 @@ impl FederationBuilder {
         let devices = self.devices;
         let population =
             Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
+        model = config.fitted(&model, &population, self.items, self.rounds);
         let schedule = model.schedule(config.cohort(), &population);
+        Ok((model, schedule))
+    }
+
+    fn assemble(&self, entry: &Entry, settings: &Settings) -> Result<HostedFederation, BuildError> {
+        let (config, devices) = (FederationConfig::read(settings), self.devices);
+        let (model, schedule) = self.scheduled(entry, settings, &config)?;
         let root = streams::root(self.seed, entry.info.name);
         let start =
             model.server().init(self.items, &mut root.stream(streams::SHARED, 0)).map_err(FederationError::from)?;
@@ -135,7 +175,8 @@ impl FederationBuilder {
         let rng =
             self.secret.map_or_else(simulated, |secret| SecureRng::new(secret).stream(streams::PRIVACY_ENGINE, 0));
         let held = self.rounds.unwrap_or(rounds);
-        let engine = config.privacy_engine(&model, (expected, devices), held, self.key_digest.as_deref(), rng)?;
+        let keys = SealKeys { shared: self.key_digest.as_deref(), keeper: self.keeper.unwrap_or_default() };
+        let engine = config.privacy_engine(&model, (expected, devices), held, &keys, rng)?;
         let client = model.client(Some(&schedule));
         check_dp_sgd(entry.info.name, &client, engine.as_ref())?;
         check_seal(entry.info.name, &client, engine.as_ref())?;

@@ -2,10 +2,10 @@
 
 use crate::aggregation::AggregationConfig;
 use crate::participation::SimulatedParticipation;
-use crate::privacy::PrivacySettings;
-use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, PrivacyEngine, RoundRules};
+use crate::privacy::{PrivacySettings, SealKeys};
+use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, Population, PrivacyEngine, RoundRules};
 use sottovoce_core::Rng;
-use sottovoce_models::federated::{DynModel, Epochs};
+use sottovoce_models::federated::{DynModel, Epochs, PublicFacts};
 use sottovoce_models::settings::{Config, Setting, Value};
 use sottovoce_models::{choices, config};
 use sottovoce_privacy::SecureRng;
@@ -60,7 +60,7 @@ config! {
         pub(crate) aggregation: AggregationConfig = AggregationConfig::default();
         include
         /// How updates are protected.
-        privacy: PrivacySettings = PrivacySettings::default();
+        pub(crate) privacy: PrivacySettings = PrivacySettings::default();
         include
         /// When rounds end.
         pub(crate) round: RoundRules = RoundRules::default();
@@ -116,12 +116,38 @@ impl FederationConfig {
         model: &DynModel,
         (expected, population): (usize, usize),
         rounds: u64,
-        key: Option<&str>,
+        keys: &SealKeys<'_>,
         rng: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
         let (asked, uniform) = (self.round.ask(expected), self.participation.is_uniform());
         let privacy = self.privacy.bounded(model.sensitivity());
-        privacy.engine((expected, asked, population), (rounds, uniform), model.budget_shares(), key, rng)
+        privacy.engine((expected, asked, population), (rounds, uniform), model.budget_shares(), keys, rng)
+    }
+
+    /// Fills in the settings that were left to the model's rules, for a population and so many rounds.
+    pub(crate) fn fitted(
+        &self,
+        model: &DynModel,
+        population: &Population,
+        items: usize,
+        rounds: Option<u64>,
+    ) -> DynModel {
+        let people = population.devices.len();
+        let noise = || {
+            let schedule = model.schedule(self.cohort(), population);
+            let rounds = rounds.unwrap_or((schedule.rounds * self.epochs) as u64);
+            let rounds = if model.budget_shares().is_empty() { rounds } else { 1 };
+            let sizes = (schedule.cohort.size(people), people);
+            // What is wrong with these settings is said where the noise is made.
+            let multiplier = self.privacy.noise_multiplier(sizes, rounds, self.participation.is_uniform());
+            self.privacy.noise_on_sums(multiplier.unwrap_or_default(), sizes.0)
+        };
+        model.fitted(&PublicFacts { people, items, noise: &noise })
+    }
+
+    /// Whether what owners disclose of their items is drawn once for all rounds.
+    pub(crate) fn discloses_items_once(&self) -> bool {
+        self.owners.disclosure == DisclosureMode::Fixed
     }
 
     /// Whether no simulated device ever discloses anything.

@@ -10,10 +10,11 @@ use crate::downloads::ModelDistribution;
 use crate::state::{put_f32s, put_u64s, take_f32s, take_numbers, unfit};
 use crate::{
     Aggregate, Aggregation, Cohort, CohortSelector, Downloads, FederationError, Offer, OrderedAggregator,
-    PrivacyEngine, RoundRules, SelectedCohort, Strategy,
+    PrivacyEngine, RoundRules, SelectedCohort, Strategy, strategy,
 };
 use sottovoce_client::streams;
 use sottovoce_core::Rng;
+use sottovoce_models::federated::AggregationSpec;
 use sottovoce_models::{ClusterFigures, Privacy};
 use sottovoce_privacy::{PrivacyMechanism, SecureRng};
 use sottovoce_protocol::{Layout, ModelVersion, Parameters, RoundId, RoundTerms, SharedModel, TermsDraft};
@@ -37,6 +38,10 @@ pub struct Coordinator {
     /// Rounds of an epoch whose cohorts do not overlap.
     disjoint: Option<u64>,
     rng: Rng,
+    /// Other ways to read a round's sums, and the models that they made of the last round's.
+    readouts: (Vec<AggregationSpec>, Vec<Parameters>),
+    /// Standard deviation of the noise on the last round's sums.
+    noise: f64,
     /// From which cohorts are drawn, if not from the seed that all may know.
     cohort_secret: Option<SecureRng>,
 }
@@ -60,6 +65,8 @@ impl Coordinator {
             largest_value: f32::MAX,
             disjoint: None,
             rng,
+            readouts: Default::default(),
+            noise: 0.0,
             cohort_secret: None,
         }
     }
@@ -84,6 +91,36 @@ impl Coordinator {
     pub fn asking_once(mut self, asks_once: bool, rounds: usize) -> Self {
         self.disjoint = asks_once.then_some(rounds.max(1) as u64);
         self
+    }
+
+    /// The same that also reads each round's sums in these ways, to compare them.
+    #[must_use]
+    pub(crate) fn with_readouts(mut self, readouts: Vec<AggregationSpec>) -> Self {
+        self.readouts.0 = readouts;
+        self
+    }
+
+    /// The models that other ways of reading made of the last round's sums, and the deviation of the noise on those.
+    pub(crate) fn read(&mut self) -> (Vec<Parameters>, f64) {
+        (std::mem::take(&mut self.readouts.1), self.noise)
+    }
+
+    /// The models that other ways of reading make of a round's sums; the strategy has not seen it yet.
+    fn read_otherwise(&self, round: RoundId, aggregate: &Aggregate) -> io::Result<Vec<Parameters>> {
+        let mut memory = Vec::new();
+        if !self.readouts.0.is_empty() {
+            self.strategy.save(&mut memory)?;
+        }
+        let read = |spec: &AggregationSpec| {
+            let (mut strategy, mut shared) = (strategy::build(*spec), self.shared.parameters.clone());
+            strategy.restore(&shared, &mut &memory[..])?;
+            if let Some(rounds) = self.disjoint {
+                strategy.begin_round(round.0 / rounds);
+            }
+            strategy.apply(&mut shared, aggregate);
+            Ok(shared)
+        };
+        self.readouts.0.iter().map(read).collect()
     }
 
     /// The largest value of a sound shared model.
@@ -230,12 +267,42 @@ impl Coordinator {
         self.cohort.size(self.selector.population().len())
     }
 
+    /// Sums have room for so many devices; more would all have to be turned away.
+    fn room(&self) -> usize {
+        let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
+        quantization.map_or(usize::MAX, |quantization| quantization.devices as usize)
+    }
+
+    /// The most updates that a round wants, however many devices there are; `None`: any number.
+    pub fn most_updates(&self) -> Option<usize> {
+        let everybody = u32::MAX as usize;
+        Some(self.cohort.size(everybody).min(self.room())).filter(|&most| most < everybody)
+    }
+
+    /// What a device needs to know of the model that it downloads without taking part in a round: terms without a
+    /// round, criteria or layers of privacy, because nothing leaves.
+    ///
+    /// # Errors
+    /// If they cannot be sent.
+    pub fn model_terms(&self) -> Result<RoundTerms, FederationError> {
+        let (federation, model) = self.announcement.model();
+        let draft = TermsDraft { federation, model: model.clone(), ..TermsDraft::default() };
+        Ok(RoundTerms::freeze(draft)?.for_round(self.round(), self.shared.version, 0))
+    }
+
     /// Whether another round may be held: not if it would spend more than there is.
     ///
     /// # Errors
     /// If the budget of differential privacy does not allow it.
     pub fn check_budget(&self) -> Result<(), FederationError> {
-        let population = self.selector.population().len();
+        self.check_budget_of(self.selector.population().len())
+    }
+
+    /// The same with so many devices.
+    ///
+    /// # Errors
+    /// As [`check_budget`](Self::check_budget).
+    pub fn check_budget_of(&self, population: usize) -> Result<(), FederationError> {
         match &self.privacy_engine {
             Some(privacy_engine) => privacy_engine.may_spend(self.cohort.size(population), population),
             None => Ok(()),
@@ -278,10 +345,7 @@ impl Coordinator {
         attempt: u64,
         reachable: Option<&dyn Fn(u32) -> bool>,
     ) -> SelectedCohort<'_> {
-        // Sums have room for so many devices; more would all have to be turned away.
-        let quantization = self.privacy().and_then(|privacy| privacy.config().quantization);
-        let room = quantization.map_or(usize::MAX, |quantization| quantization.devices as usize);
-        let ask = self.rules.ask(self.wanted()).min(room);
+        let ask = self.rules.ask(self.wanted()).min(self.room());
         let everybody = |_: u32| true;
         // Noise on sums is accounted for by how cohorts are drawn otherwise.
         if let Some(rounds) = self.disjoint.filter(|&rounds| rounds > 1 && !self.accounts()) {
@@ -345,6 +409,9 @@ impl Coordinator {
             }
         }
         aggregate.finish();
+        self.noise = aggregate.noise;
+        let read = self.read_otherwise(round, aggregate);
+        self.readouts.1 = read.map_err(|error| FederationError::Start(error.to_string()))?;
         if let Some(rounds) = self.disjoint {
             self.strategy.begin_round(round.0 / rounds);
         }

@@ -174,6 +174,15 @@ impl SimulatedDevices {
         self
     }
 
+    /// The same with these private models, one device after the other, where there are as many values.
+    #[must_use]
+    pub(crate) fn with_private(mut self, private: Option<Vec<f32>>) -> Self {
+        if let Some(private) = private.filter(|private| private.len() == self.private.len()) {
+            self.private = private;
+        }
+        self
+    }
+
     /// The same with a recorder that is shown what the server sees.
     #[must_use]
     pub fn with_recorder(mut self, recorder: Option<Arc<dyn Recorder>>) -> Self {

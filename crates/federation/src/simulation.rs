@@ -1,6 +1,7 @@
 //! A federated model as a recommender that is trained in the simulator.
 
 use crate::config::FederationConfig;
+use crate::privacy::{PrivacyAccountant, SealKeys};
 use crate::state::unfit;
 use crate::summaries;
 use crate::{
@@ -37,6 +38,24 @@ pub struct Simulation {
     delivery: Delivery,
     /// Of the last training.
     footprint: Option<DeviceFootprint>,
+    pub(crate) choosing: Choosing,
+}
+
+/// What a choice between candidates gives a training, and takes from it.
+#[derive(Default)]
+pub(crate) struct Choosing {
+    /// What earlier trainings of the same people spent of differential privacy.
+    pub(crate) earlier: Option<PrivacyAccountant>,
+    /// After training: the same with what it spent.
+    pub(crate) spent: Option<PrivacyAccountant>,
+    /// Private models to begin with.
+    pub(crate) private: Option<Vec<f32>>,
+    /// Models that differ in how the last round's sums are read.
+    pub(crate) variants: Vec<DynModel>,
+    /// After training: the shared model of each.
+    pub(crate) read: Vec<Parameters>,
+    /// After training: deviation of the noise on the last round's sums.
+    pub(crate) noise: f64,
 }
 
 /// Where the model is.
@@ -63,8 +82,8 @@ impl Simulation {
         let model = entry.configure(settings);
         let (client, config) = (model.client(None), FederationConfig::read(settings));
         let state = State::Trained(TrainedModel::default());
-        let (recorder, delivery, footprint) = Default::default();
-        Self { info: entry.info, model, config, client, state, recorder, delivery, footprint }
+        let (recorder, delivery, footprint, choosing) = Default::default();
+        Self { info: entry.info, model, config, client, state, recorder, delivery, footprint, choosing }
     }
 
     /// The same with a recorder that is shown what the server sees.
@@ -81,6 +100,12 @@ impl Simulation {
         self
     }
 
+    /// Fills in what was left to rules.
+    fn fit_to(&mut self, population: &Population, items: usize) {
+        self.model = self.config.fitted(&self.model, population, items, None);
+        self.client = self.model.client(None);
+    }
+
     /// Everyone's items, each once, with their sequences where the model goes by them.
     fn histories(&self, people: &Histories) -> HistorySource {
         match self.model.is_sequential() {
@@ -90,7 +115,7 @@ impl Simulation {
     }
 
     /// The shared model, all private models, and everyone's history.
-    fn parts(&self) -> (&Parameters, &[f32], &HistorySource) {
+    pub(crate) fn parts(&self) -> (&Parameters, &[f32], &HistorySource) {
         match &self.state {
             State::Training(federation) => {
                 let devices = federation.devices();
@@ -98,6 +123,24 @@ impl Simulation {
             }
             State::Trained(model) => (&model.shared, &model.private, &model.histories),
         }
+    }
+
+    /// After training: the client and the shared model of each variant; the model's own where there are none.
+    pub(crate) fn candidates(&self) -> Vec<(DynClient, &Parameters)> {
+        let Choosing { variants, read, .. } = &self.choosing;
+        if read.len() != variants.len() || read.is_empty() {
+            return vec![(self.client.clone(), self.parts().0)];
+        }
+        let public = self.parts().2.lengths().map(|lengths| (Population::of_lengths(&lengths, self.items()), lengths));
+        let client = |variant: &DynModel| match &public {
+            Ok((population, _)) => self.config.fitted(variant, population, self.items(), None).client(None),
+            Err(_) => variant.client(None),
+        };
+        variants.iter().map(client).zip(read).collect()
+    }
+
+    fn items(&self) -> usize {
+        self.parts().2.catalog_size()
     }
 
     /// The shared model, and a user's private model and history.
@@ -120,6 +163,7 @@ impl Simulation {
         let lengths = train.lengths()?;
         let population = Population::of_lengths(&lengths, items);
         let schedule = model.schedule(config.cohort(), &population);
+        let population_of_all = population.clone();
         let devices = population.devices;
         let cohort = schedule.cohort.size(devices.len());
         let features = model.features().features();
@@ -145,7 +189,7 @@ impl Simulation {
             model,
             (cohort, devices.len()),
             rounds,
-            None,
+            &SealKeys::default(),
             SecureRng::simulated(&root, streams::PRIVACY_ENGINE, 0),
         )?;
         check_dp_sgd(self.info.name, &client, engine.as_ref())?;
@@ -154,6 +198,7 @@ impl Simulation {
             .with_delivery(self.delivery)
             .with_device_profile(profile)
             .with_figures(figures)
+            .with_private(self.choosing.private.clone())
             .with_recorder(self.recorder.clone());
         let samples = config.aggregation.asks_samples();
         let (model_spec, values) = (model.spec(&schedule), config.values);
@@ -162,7 +207,12 @@ impl Simulation {
         let coordinator = Coordinator::new(strategy, start, terms, schedule.cohort, root.stream(streams::ROUNDS, 0))
             .stopping_at(model.largest_value())
             .asking_once(model.asks_once_an_epoch(), schedule.rounds);
-        let mut coordinator = config.configured(coordinator, engine)?;
+        let of_variant = |variant: &DynModel| {
+            config.fitted(variant, &population_of_all, items, None).aggregation(&schedule, devices.len())
+        };
+        let readouts = self.choosing.variants.iter().map(of_variant).collect();
+        let engine = engine.map(|engine| engine.after(self.choosing.earlier.as_ref()));
+        let mut coordinator = config.configured(coordinator, engine)?.with_readouts(readouts);
         coordinator.ask_among(devices.clone());
         let coordinator = config.participation.apply(coordinator, (&lengths, &devices), fit.watch.users())?;
         let federation = Federation::new(simulated, coordinator, schedule, model.baseline_loss(items));
@@ -189,6 +239,8 @@ impl Simulation {
             self.state = State::Trained(TrainedModel { private, histories: train, ..TrainedModel::default() });
             return Ok(Summary::default());
         }
+        let lengths = train.lengths().map_err(|error| failure(error.into(), 0, ""))?;
+        self.fit_to(&Population::of_lengths(&lengths, train.catalog_size()), train.catalog_size());
         let (federation, vectors) = self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
         self.state = State::Training(Box::new(federation));
         let summary = self.train(vectors, fit);
@@ -200,7 +252,10 @@ impl Simulation {
     fn finish_training(&mut self) {
         let nothing = State::Trained(TrainedModel::default());
         self.state = match std::mem::replace(&mut self.state, nothing) {
-            State::Training(federation) => {
+            State::Training(mut federation) => {
+                (self.choosing.read, self.choosing.noise) = federation.coordinator.read();
+                let engine = federation.coordinator.privacy_engine.as_ref();
+                self.choosing.spent = engine.and_then(|engine| engine.accountant.clone());
                 let (devices, shared) = federation.into_parts();
                 self.footprint = Some(devices.footprint());
                 let (histories, private) = devices.into_parts();
@@ -311,7 +366,8 @@ pub(crate) fn check_seal(
         return Ok(());
     }
     let expected = format!(
-        "secagg, bfv or ckks: an update of {name} is the whole history, and devices decline to send it in the open"
+        "secagg, keeper, bfv or ckks: an update of {name} is the whole history, and devices decline to send it in the \
+         open"
     );
     Err(FederationError::setting("seal", "none", expected))
 }
@@ -331,7 +387,7 @@ fn count(summary: &mut Summary, report: &EpochReport, epoch: usize, vectors: f64
     turnout.seconds += participation.seconds;
 }
 
-fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
+pub(crate) fn failure(error: FederationError, epoch: usize, advice: &str) -> ModelError {
     match error {
         FederationError::Diverged { what, .. } => ModelError::Diverged { epoch, advice: format!("{what}; {advice}") },
         FederationError::File(_) | FederationError::Histories(_) => ModelError::File(error.to_string()),
@@ -460,6 +516,9 @@ impl Recommender for Simulation {
 
     fn restore(&mut self, tensors: &[Tensor], train: &Histories) -> Result<(), ModelError> {
         let (width, items) = (self.client.private_values(), train.catalog_size());
+        let lengths: Vec<u32> =
+            self.histories(train).lengths().map_err(|error| ModelError::Restore(error.to_string()))?;
+        self.fit_to(&Population::of_lengths(&lengths, items), items);
         let private = stored::take_floats(tensors, USERS, &[train.users(), width])?.to_vec();
         let layout = (items > 0).then(|| self.model.server().layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;

@@ -1,13 +1,15 @@
 //! The privacy configuration of a round, as its terms carry it.
 //!
 //! Up to three layers, in the order in which they are applied: `integers` (values are clipped and quantised), `noise`
-//! (differential privacy), and a seal (`secure-aggregation` or `encryption`), under which the server sees sums only.
+//! (differential privacy), and a seal (`secure-aggregation`, `keeper` or `encryption`), under which the server sees
+//! sums only.
 
 mod noise;
 mod terms;
 
 use crate::dp::DpError;
 use crate::he::HeError;
+use crate::keeper::{self, KeeperSeal};
 use crate::quantize::{Form, FormError, Grid, GridError, Norm, Quantizer, RowLayout};
 use crate::{SumEncryption, secagg};
 use sha2::{Digest, Sha256};
@@ -26,6 +28,14 @@ pub const SECURE_AGGREGATION: &str = "secure-aggregation";
 pub const IDENTITIES: &str = "secure-aggregation.identities";
 /// The seal of encrypted sums.
 pub const ENCRYPTION: &str = "encryption";
+/// The seal of masks that a second party keeps.
+pub const KEEPER: &str = "keeper";
+/// All layers under which the server sees sums only.
+pub const SEALS: [&str; 3] = [SECURE_AGGREGATION, KEEPER, ENCRYPTION];
+/// The owner's word for rounds without a seal; no layer of its own.
+pub const OPEN: &str = "open";
+/// What needs an owner's word before a device takes part: rounds without a seal, and encrypted ones.
+pub const ACCEPTABLE: [&str; 2] = [OPEN, ENCRYPTION];
 /// The layer under which uploads do not say whose they are.
 pub const ANONYMOUS: &str = "anonymous-upload";
 /// No protection, but a notice: the server retains every upload for an audit.
@@ -67,6 +77,8 @@ pub enum Seal {
         /// Whether keys are signed by identities from a roster, and survivors are confirmed.
         identities: bool,
     },
+    /// Masks whose seeds a second party keeps.
+    Keeper(KeeperSeal),
     /// Encrypted under a key that devices share and the server does not have.
     Encryption {
         /// The scheme.
@@ -131,6 +143,9 @@ pub enum PrivacyError {
     /// No parameters for secure aggregation.
     #[error("secure aggregation: {0}")]
     Masks(#[from] secagg::ParametersError),
+    /// Fewer devices than a keeper opens together. Fields: devices asked; updates that are opened together, at least.
+    #[error("{0} devices, but with seal = keeper no fewer than {1} updates are opened together (keeper_least)")]
+    Keeper(u32, u32),
     /// No such noise.
     #[error(transparent)]
     Noise(#[from] DpError),
@@ -265,12 +280,30 @@ impl PrivacyConfig {
         Some(secagg::Config { dropout, colluding, ..if identities { plain.signed() } else { plain } })
     }
 
+    /// The configuration of a round with a keeper for inputs of this length, if that is the seal, and the keeper's key;
+    /// bound to the terms and to the digest of the model's bytes.
+    pub fn keeper_config(
+        &self,
+        terms: &RoundTerms,
+        model: &[u8; 32],
+        length: usize,
+    ) -> Option<(keeper::Config, [u8; 32])> {
+        let Some(Seal::Keeper(KeeperSeal { key, opener, least, identities, .. })) = self.seal else { return None };
+        let (federation, round, length) = (terms.federation, terms.round, u32::try_from(length).ok()?);
+        let binding = binding(terms, model);
+        Some((keeper::Config { federation, round, opener, binding, length, least, signed: identities }, key))
+    }
+
     /// That a cohort of this size can be sealed: secure aggregation needs at least three devices, and parameters for
-    /// the shares of them that may drop out or collude.
+    /// the shares of them that may drop out or collude; a keeper as many as it opens together.
     ///
     /// # Errors
     /// Says why not.
     pub fn seals(&self, cohort: u32) -> Result<(), PrivacyError> {
+        if let Some(Seal::Keeper(KeeperSeal { least, .. })) = self.seal {
+            let least = least.max(keeper::LEAST);
+            return if cohort < least { Err(PrivacyError::Keeper(cohort, least)) } else { Ok(()) };
+        }
         let Some(Seal::SecureAggregation { dropout, colluding, identities }) = self.seal else {
             return Ok(());
         };
@@ -306,6 +339,7 @@ impl Seal {
     pub fn layer(&self) -> &'static str {
         match self {
             Self::SecureAggregation { .. } => SECURE_AGGREGATION,
+            Self::Keeper(_) => KEEPER,
             Self::Encryption { .. } => ENCRYPTION,
         }
     }

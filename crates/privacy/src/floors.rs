@@ -1,7 +1,9 @@
 //! What a device does not go below, whatever the server asks for and whatever its owner's policy leaves open.
 
-use crate::secagg::{Parameters, ParametersError, ThreatModel};
+use crate::keeper::{self, KeeperSeal};
+use crate::secagg::{self, Parameters, ParametersError, ThreatModel};
 use crate::{PrivacyConfig, Seal};
+use sottovoce_protocol::{FederationId, RoundId};
 use thiserror::Error;
 
 /// The least noise multiplier. With less, one round alone spends an epsilon of about 100: noise in name only.
@@ -35,6 +37,9 @@ pub enum FloorError {
          devices that the owner demands"
     )]
     LeastSum(u32, u32),
+    /// With a keeper, sums that have less than all of the noise. Fields: shares of it; updates opened together.
+    #[error("noise in {0} shares, but the keeper opens sums of {1} updates: what they add makes up too little of it")]
+    KeptShares(u32, u32),
     /// No parameters at all.
     #[error("secure aggregation: {0}")]
     Parameters(#[from] ParametersError),
@@ -53,6 +58,12 @@ impl PrivacyConfig {
             }
             if noise.shares > cohort {
                 return Err(FloorError::Shares(noise.shares, cohort));
+            }
+            match self.seal {
+                Some(Seal::Keeper(KeeperSeal { least, .. })) if noise.shares > least => {
+                    return Err(FloorError::KeptShares(noise.shares, least));
+                }
+                _ => (),
             }
         }
         let Some(Seal::SecureAggregation { dropout, colluding, .. }) = self.seal else { return Ok(()) };
@@ -73,6 +84,23 @@ impl PrivacyConfig {
         }
         Ok(())
     }
+
+    /// The fewest devices whose updates a server that lies can open the sum of, in a round that asks so many. `None` if
+    /// it can read single updates: without a seal, and under encryption, where devices open whatever it gives them.
+    pub fn smallest_sum(&self, cohort: u32) -> Option<u32> {
+        match self.seal.as_ref()? {
+            &Seal::SecureAggregation { dropout, colluding, identities } => {
+                let config = secagg::Config::new(FederationId::default(), RoundId::default(), cohort, 1);
+                let config = secagg::Config { dropout, colluding, ..config };
+                let config = if identities { config.signed() } else { config };
+                // The server says how many came, and thresholds follow from that.
+                let opened = |came| Some(config.parameters(came).ok()?.threshold + 1);
+                Some(opened(cohort)?.min(opened(config.least).unwrap_or(u32::MAX)))
+            }
+            Seal::Keeper(KeeperSeal { least, .. }) => Some((*least).max(keeper::LEAST)),
+            Seal::Encryption { .. } => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +108,7 @@ mod tests {
     use super::*;
     use crate::quantize::RowLayout;
     use crate::{Noise, Placement, Quantization};
+    use sottovoce_protocol::SealedDisclosure;
 
     fn sealed(dropout: f64, colluding: f64) -> PrivacyConfig {
         let seal = Seal::SecureAggregation { dropout, colluding, identities: false };
@@ -109,6 +138,20 @@ mod tests {
     }
 
     #[test]
+    fn knows_the_smallest_sum_that_can_be_opened() {
+        assert_eq!(PrivacyConfig::default().smallest_sum(100), None);
+        // 70 of 100 are enough for a round, and the threshold among 70 is lower than the 42 among 100.
+        let among_70 = Parameters::choose(70, 0.3, 0.1, None).unwrap().threshold;
+        assert!((20..42).contains(&among_70), "{among_70}");
+        assert_eq!(sealed(0.3, 0.1).smallest_sum(100), Some(among_70 + 1));
+        for cohort in [100, 300, 500, 1000, 100_000] {
+            let smallest = sealed(0.3, 0.1).smallest_sum(cohort);
+            assert!(smallest.is_some_and(|sum| sum >= SealedDisclosure::DEFAULT_LEAST), "{cohort}: {smallest:?}");
+        }
+        assert_eq!(sealed(0.3, 0.1).smallest_sum(2), None);
+    }
+
+    #[test]
     fn refuses_noise_in_name_only() {
         let noisy = |multiplier, shares| {
             let noise = Noise { shares, ..Noise::new(Placement::Distributed, multiplier) };
@@ -116,6 +159,10 @@ mod tests {
         };
         assert_eq!(noisy(0.5, 70).check_floors(100, 0), Ok(()));
         assert_eq!(noisy(1e-9, 70).check_floors(100, 0), Err(FloorError::Multiplier(1e-9)));
+        let kept = KeeperSeal { key: [9; 32], opener: [0; 32], least: 50, colluding: 0.1, identities: false };
+        let kept = |shares| PrivacyConfig { seal: Some(Seal::Keeper(kept)), ..noisy(0.5, shares) };
+        assert_eq!(kept(50).check_floors(100, 100), Ok(()));
+        assert_eq!(kept(51).check_floors(100, 100), Err(FloorError::KeptShares(51, 50)));
         assert_eq!(noisy(0.5, 4_000_000_000).check_floors(100, 0), Err(FloorError::Shares(4_000_000_000, 100)));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`dp`]: differential privacy: noise on integers, adaptive clipping, and the accountant of what was spent;
 //! - [`secagg`]: secure aggregation (SecAgg+): the server learns sums only;
+//! - [`keeper`]: the same in one message a device, with a second party that keeps the masks;
 //! - [`he`]: additively homomorphic encryption (BFV, CKKS) under keys that the server does not hold;
 //! - [`tokens`]: one-time tokens (RFC 9497) for uploads that do not identify their sender;
 //! - [`quantize`]: updates as integers, which the others work on.
@@ -45,6 +46,7 @@ mod encryption;
 mod encryption;
 mod floors;
 pub mod he;
+pub mod keeper;
 mod key_digest;
 mod mechanism;
 mod pinned;
@@ -55,8 +57,9 @@ mod spending;
 pub mod tokens;
 
 pub use config::{
-    ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, NOISE, Noise, NoiseDistribution, PerExample, Placement,
-    PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
+    ACCEPTABLE, ANONYMOUS, BudgetPart, ENCRYPTION, IDENTITIES, KEEPER, NOISE, Noise, NoiseDistribution, OPEN,
+    PerExample, Placement, PrivacyConfig, PrivacyError, QUANTIZATION, Quantization, SEALS, SECURE_AGGREGATION, Scheme,
+    Seal, UPLOAD_RETENTION,
 };
 pub use encryption::{EncryptedSum, SumEncryption};
 pub use floors::{FloorError, LEAST_NOISE_MULTIPLIER};

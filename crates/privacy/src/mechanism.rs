@@ -2,6 +2,7 @@
 
 use crate::dp::DpError;
 use crate::dp::noise::{Discrete, DiscreteGaussian, DiscreteLaplace, Noise as _};
+use crate::keeper::Upload;
 use crate::quantize::{BucketOverflow, Quantizer, to_signed};
 use crate::{NoiseDistribution, Placement, PrivacyConfig, PrivacyError, Seal, SecureRng, SumEncryption, secagg};
 use sottovoce_protocol::{Layout, Update};
@@ -123,6 +124,7 @@ impl PrivacyMechanism {
             Some(Seal::SecureAggregation { dropout, colluding, identities }) => {
                 secagg::overhead_bytes(cohort, dropout, colluding, identities)
             }
+            Some(Seal::Keeper(kept)) => Upload::overhead_bytes(kept.identities),
             _ => 0,
         };
         self.message_bytes() + beside

@@ -1,5 +1,6 @@
 //! Comparing the protection of a round with that which a device has kept of its federation.
 
+use crate::keeper::KeeperSeal;
 use crate::tokens::{anonymous_root, to_hex};
 use crate::{
     ANONYMOUS, NOISE, NoiseDistribution, Placement, PrivacyConfig, PrivacyError, QUANTIZATION, Seal, UPLOAD_RETENTION,
@@ -83,14 +84,25 @@ fn read(terms: &PrivacyTerms) -> Result<PrivacyConfig, PrivacyError> {
 }
 
 fn seals(before: Option<&Seal>, now: Option<&Seal>, found: &mut Vec<String>) {
-    use Seal::{Encryption, SecureAggregation};
+    use Seal::{Encryption, Keeper, SecureAggregation};
     match (before, now) {
         (None, _) => (),
         (Some(_), None) => found.push("the server would see single updates: the seal is gone".to_owned()),
-        (Some(SecureAggregation { .. }), Some(Encryption { .. })) => {
+        (Some(SecureAggregation { .. } | Keeper(_)), Some(Encryption { .. })) => {
             found.push("encryption in place of secure aggregation".to_owned());
         }
-        (Some(Encryption { .. }), Some(SecureAggregation { .. })) => (),
+        (Some(Encryption { .. }), Some(SecureAggregation { .. } | Keeper(_))) => (),
+        (Some(SecureAggregation { .. }), Some(Keeper(_))) => {
+            found.push(
+                "a keeper: with it the server could open single updates, which until now took devices".to_owned(),
+            );
+        }
+        (Some(Keeper(kept)), Some(SecureAggregation { identities, .. })) => {
+            if kept.identities && !identities {
+                found.push("secure aggregation without identities".to_owned());
+            }
+        }
+        (Some(Keeper(kept)), Some(Keeper(offered))) => keepers(kept, offered, found),
         (Some(before @ Encryption { .. }), Some(now @ Encryption { .. })) => {
             if before != now {
                 found.push("encryption by another scheme, or under another key".to_owned());
@@ -110,6 +122,24 @@ fn seals(before: Option<&Seal>, now: Option<&Seal>, found: &mut Vec<String>) {
                 found.push(format!("safe from a share of {fewer} instead of {colluding} that collude"));
             }
         }
+    }
+}
+
+fn keepers(kept: &KeeperSeal, offered: &KeeperSeal, found: &mut Vec<String>) {
+    if kept.key != offered.key {
+        found.push(format!("another keeper: the key {} instead of {}", to_hex(&offered.key), to_hex(&kept.key)));
+    }
+    if kept.opener != offered.opener {
+        found.push("another server that may ask the keeper".to_owned());
+    }
+    if kept.identities && !offered.identities {
+        found.push("a keeper that does not know the devices: seeds without identities".to_owned());
+    }
+    if offered.least < kept.least {
+        found.push(format!("sums of {} instead of {} updates may be opened", offered.least, kept.least));
+    }
+    if offered.colluding < kept.colluding {
+        found.push(format!("safe from a share of {} instead of {} that collude", offered.colluding, kept.colluding));
     }
 }
 
@@ -185,6 +215,30 @@ mod tests {
         assert!(of(&|config| config.seal = seal(0.2, 0.2, true)).is_empty());
         assert!(of(&|config| config.quantization.as_mut().unwrap().clip = Some(3.0)).is_empty());
         assert!(weaker(&PrivacyTerms::default(), &terms(&sealed())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn names_each_change_of_a_keeper() {
+        let kept = KeeperSeal { key: [1; 32], opener: [2; 32], least: 50, colluding: 0.1, identities: true };
+        let with = |seal| terms(&PrivacyConfig { seal: Some(seal), ..sealed() });
+        let of = |change: &dyn Fn(&mut KeeperSeal)| {
+            let mut offered = kept;
+            change(&mut offered);
+            weaker(&with(Seal::Keeper(kept)), &with(Seal::Keeper(offered))).unwrap().join("; ")
+        };
+        assert_eq!(of(&|_| ()), "");
+        assert_eq!(of(&|keeper| (keeper.least, keeper.colluding) = (60, 0.2)), "");
+        assert!(of(&|keeper| keeper.key = [3; 32]).contains("another keeper: the key 0303"));
+        assert!(of(&|keeper| keeper.opener = [3; 32]).contains("another server"));
+        assert!(of(&|keeper| keeper.identities = false).contains("does not know the devices"));
+        assert!(of(&|keeper| keeper.least = 49).contains("sums of 49 instead of 50"));
+        assert!(of(&|keeper| keeper.colluding = 0.05).contains("that collude"));
+        // A second party in the place of none, and back again.
+        let masks = |identities| Seal::SecureAggregation { dropout: 0.3, colluding: 0.1, identities };
+        let between = |kept: Seal, offered: Seal| weaker(&with(kept), &with(offered)).unwrap().join("; ");
+        assert!(between(masks(true), Seal::Keeper(kept)).contains("a keeper"));
+        assert_eq!(between(Seal::Keeper(kept), masks(true)), "");
+        assert!(between(Seal::Keeper(kept), masks(false)).contains("without identities"));
     }
 
     #[test]

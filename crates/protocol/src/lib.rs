@@ -93,7 +93,7 @@ pub use error::{DecodeError, DisclosureError, ModelError, PolicyError, TermsErro
 pub use ids::{FederationId, ModelVersion, RoundId};
 pub use ledger::{DisclosedTable, Ledger, LedgerEntry, RowDisclosures, Totals};
 pub use parameters::{Keyed, Layout, Parameters, Shape, SharedModel, Table};
-pub use policy::{DisclosureMode, Participation, Policy, Reportable};
+pub use policy::{DisclosureMode, Participation, Policy, Reportable, SealedDisclosure};
 pub use requirement::LayerRequirement;
 pub use rows::Rows;
 pub use terms::{

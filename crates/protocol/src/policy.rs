@@ -2,6 +2,7 @@
 
 use crate::error::PolicyError;
 use crate::{AudiencePolicy, DisclosureSeeds, LayerRequirement, Refusal, RoundTerms};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Whether the owner takes part.
@@ -54,13 +55,49 @@ pub enum Reportable {
     Only(BTreeSet<String>),
 }
 
+/// What an owner discloses in rounds whose server sees sums only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SealedDisclosure {
+    pi: f64,
+    /// A round counts as sealed where its server cannot open the sum of fewer devices' updates than this.
+    pub least: u32,
+}
+
+impl SealedDisclosure {
+    /// The π of owners who choose none: among enough others everything helps, and nobody's can be told apart.
+    pub const DEFAULT_PI: f64 = 1.0;
+    /// What rounds of about 50 devices reach with the default shares of drop-outs and colluders.
+    pub const DEFAULT_LEAST: u32 = 20;
+
+    /// Uses this fraction of the owner's items where no sum of fewer than `least` updates can be opened.
+    ///
+    /// # Errors
+    /// If `pi` is not from 0 to 1.
+    pub fn new(pi: f64, least: u32) -> Result<Self, PolicyError> {
+        check_pi(pi).map(|pi| Self { pi, least })
+    }
+
+    /// Probability with which the row of a consumed item leaves in such a round.
+    pub fn pi(self) -> f64 {
+        self.pi
+    }
+}
+
+fn check_pi(pi: f64) -> Result<f64, PolicyError> {
+    if (0.0..=1.0).contains(&pi) { Ok(pi) } else { Err(PolicyError::Pi(pi)) }
+}
+
 /// The owner's disclosure policy. The one in force when an update is disclosed decides, so a change between rounds
 /// holds from the next round on, and a pause in the middle of a round still withholds that round's update.
 ///
-/// A new policy has fixed disclosure, hides nothing, reports no criterion and requires nothing of the round.
+/// A new policy has fixed disclosure and one pi for all rounds, hides nothing, reports no criterion and requires nothing
+/// of the round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     pi: f64,
+    /// What sealed rounds have instead of pi; `None`: the same. Items are drawn from the same numbers, so that of two
+    /// sets of disclosed items the smaller is part of the larger: rounds of both kinds tell no more than the larger.
+    pub sealed: Option<SealedDisclosure>,
     /// Whether the disclosed items, each drawn with probability pi, are fixed or drawn per round.
     pub disclosure: DisclosureMode,
     hidden: Vec<u32>,
@@ -90,8 +127,9 @@ impl Policy {
     /// # Errors
     /// If `pi` is not from 0 to 1.
     pub fn new(pi: f64) -> Result<Self, PolicyError> {
-        let mut policy = Self {
-            pi: 0.0,
+        Ok(Self {
+            pi: check_pi(pi)?,
+            sealed: None,
             disclosure: DisclosureMode::default(),
             hidden: Vec::new(),
             participation: Participation::Active,
@@ -101,13 +139,11 @@ impl Policy {
             required_layers: BTreeSet::new(),
             refused_layers: BTreeSet::new(),
             audiences: AudiencePolicy::default(),
-        };
-        policy.set_pi(pi)?;
-        Ok(policy)
+        })
     }
 
     /// Probability with which the row of a consumed item leaves, drawn for each item as
-    /// [`disclosure`](Self::disclosure) says.
+    /// [`disclosure`](Self::disclosure) says; in sealed rounds [`sealed`](Self::sealed) may have another.
     pub fn pi(&self) -> f64 {
         self.pi
     }
@@ -117,11 +153,26 @@ impl Policy {
     /// # Errors
     /// If it is not from 0 to 1.
     pub fn set_pi(&mut self, pi: f64) -> Result<(), PolicyError> {
-        if !(0.0..=1.0).contains(&pi) {
-            return Err(PolicyError::Pi(pi));
-        }
-        self.pi = pi;
+        self.pi = check_pi(pi)?;
         Ok(())
+    }
+
+    /// The policy in a round of which the server can open no sum of fewer updates than this, `None` if it sees single
+    /// ones: with one pi, the round's.
+    pub fn in_round(&self, smallest_sum: Option<u32>) -> Cow<'_, Self> {
+        let counts = |sealed: &SealedDisclosure| smallest_sum.is_some_and(|sum| sum >= sealed.least);
+        match (self.sealed, self.sealed.filter(counts)) {
+            (None, _) => Cow::Borrowed(self),
+            (Some(_), sealed) => {
+                let pi = sealed.map_or(self.pi, SealedDisclosure::pi);
+                Cow::Owned(Self { pi, sealed: None, ..self.clone() })
+            }
+        }
+    }
+
+    /// The policy in the kind of round that uses most of the owner's items.
+    pub fn at_most(&self) -> Cow<'_, Self> {
+        self.in_round(self.sealed.filter(|sealed| sealed.pi > self.pi).map(|_| u32::MAX))
     }
 
     /// Probability with which a consumed item's row leaves in a round, given the device's [`DisclosureSeeds::fixed`]: 0
@@ -278,6 +329,38 @@ mod tests {
         policy.withdraw();
         assert_eq!(policy.resume(), Err(PolicyError::Withdrawn));
         assert_eq!(policy.participation(), Participation::Withdrawn);
+    }
+
+    #[test]
+    fn sealed_rounds_have_a_pi_of_their_own() {
+        let mut policy = Policy::new(0.25).unwrap();
+        policy.hide(3);
+        assert_eq!(policy.in_round(Some(1000)).pi(), 0.25);
+        policy.sealed = Some(SealedDisclosure::new(0.75, 20).unwrap());
+        for (smallest_sum, expected) in [(None, 0.25), (Some(19), 0.25), (Some(20), 0.75), (Some(1000), 0.75)] {
+            let resolved = policy.in_round(smallest_sum);
+            assert_eq!((resolved.pi(), resolved.sealed), (expected, None));
+            assert!(resolved.hides(3));
+            assert_eq!(resolved.in_round(Some(1000)), resolved);
+        }
+        assert_eq!(policy.at_most().pi(), 0.75);
+        policy.sealed = Some(SealedDisclosure::new(0.1, 20).unwrap());
+        assert_eq!((policy.at_most().pi(), policy.in_round(Some(20)).pi()), (0.25, 0.1));
+        assert!(matches!(SealedDisclosure::new(1.5, 20), Err(PolicyError::Pi(_))));
+    }
+
+    #[test]
+    fn of_two_disclosed_sets_the_smaller_is_part_of_the_larger() {
+        let mut policy = Policy::new(0.3).unwrap();
+        policy.sealed = Some(SealedDisclosure::new(0.8, 20).unwrap());
+        policy.hide(7);
+        let history: Vec<u32> = (0..400).collect();
+        for seed in 0..20 {
+            let of = |policy: &Policy| policy.disclosed_items(&history, seed).collect::<BTreeSet<u32>>();
+            let (open, sealed) = (of(&policy.in_round(None)), of(&policy.in_round(Some(20))));
+            assert!(open.is_subset(&sealed) && open.len() < sealed.len(), "{seed}");
+            assert!(!sealed.contains(&7));
+        }
     }
 
     #[test]

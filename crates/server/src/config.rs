@@ -31,6 +31,9 @@ pub struct Config {
     pub log: String,
     /// Whether the log is in JSON, one object per line.
     pub log_json: bool,
+    /// Whether this start creates a new admin's token, because the others are lost. No setting of a file.
+    #[serde(skip)]
+    pub new_admin_token: bool,
 }
 
 /// Configuration of TLS.
@@ -59,6 +62,7 @@ impl Default for Config {
             threads: 0,
             log: "info".to_owned(),
             log_json: false,
+            new_admin_token: false,
         }
     }
 }

@@ -31,6 +31,7 @@
 
 pub mod commit_queue;
 mod config;
+mod date;
 mod error;
 pub mod federation;
 pub mod http;
@@ -43,6 +44,7 @@ pub mod storage;
 pub mod versions;
 
 pub use config::{Config, ConfigFileError, Tls};
+pub use date::utc;
 pub use error::ServerError;
 pub use federation::FederationConfig;
 pub use run::{RunError, RunningServer, run};

@@ -41,6 +41,8 @@ pub(crate) struct Metrics {
     commit_changes: Histogram,
     devices: PerFederation<Gauge>,
     present: PerFederation<Gauge>,
+    quarantined: PerFederation<Gauge>,
+    state: Family<[Label<String>; 2], Gauge>,
     round: PerFederation<Gauge>,
     version: PerFederation<Gauge>,
 }
@@ -77,6 +79,13 @@ impl Metrics {
             commit_changes: register_as(of, "commit_changes", "Changes in a commit", None, commit_changes),
             devices: register(of, "devices", "Devices that can be selected", None),
             present: register(of, "devices_present", "Devices that checked in within five minutes", None),
+            quarantined: register(
+                of,
+                "devices_quarantined",
+                "Devices that are not asked because of what they sent",
+                None,
+            ),
+            state: register(of, "federation_state", "1 for the state that a federation is in", None),
             round: register(of, "current_round", "The open round, or the next one", None),
             version: register(of, "current_version", "The version of the shared model", None),
             registry,
@@ -85,13 +94,25 @@ impl Metrics {
 
     /// All metrics in the OpenMetrics text format.
     pub(crate) fn encode(&self, server: &Server) -> String {
+        // Those of federations that were deleted, and states that are past, do not stay.
+        for gauge in [&self.devices, &self.present, &self.quarantined, &self.round, &self.version] {
+            gauge.clear();
+        }
+        self.state.clear();
         for federation in server.federations() {
             let (labels, view) = (of(&federation.name), federation.view(crate::now()));
             self.devices.get_or_create(&labels).set(view.devices as i64);
             self.present.get_or_create(&labels).set(view.present as i64);
             self.round.get_or_create(&labels).set(view.round as i64);
             self.version.get_or_create(&labels).set(view.public.version as i64);
+            self.quarantined.get_or_create(&labels).set(view.quarantined.len() as i64);
+            let [name] = labels;
+            self.state.get_or_create(&[name, ("state", view.public.state.to_owned())]).set(1);
         }
+        self.text()
+    }
+
+    fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
         let _written = text::encode(&mut out, &self.registry);
@@ -163,4 +184,44 @@ fn of(federation: &str) -> [Label<String>; 1] {
 pub(crate) fn method_label(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "DELETE"].into_iter().find(|known| *known == method.as_str());
     known.unwrap_or("other")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const RULES: &str = include_str!("../../../docs/operations/alerts.yml");
+    const DASHBOARD: &str = include_str!("../../../docs/operations/grafana.json");
+
+    /// Names of metrics in a text.
+    fn names(text: &str) -> BTreeSet<&str> {
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        words.filter(|word| word.starts_with("sottovoce_")).collect()
+    }
+
+    #[test]
+    fn rules_and_dashboard_name_metrics_that_exist() {
+        let metrics = Metrics::new();
+        metrics.answered("/healthz", "GET", StatusCode::OK, "", Duration::ZERO);
+        metrics.received("town", 1);
+        metrics.sent("town", 1);
+        metrics.enrolled("town");
+        metrics.committed(1, Duration::ZERO);
+        metrics.closed("town", &RoundRecord::default());
+        for gauge in [&metrics.devices, &metrics.present, &metrics.quarantined, &metrics.round, &metrics.version] {
+            gauge.get_or_create(&of("town")).set(1);
+        }
+        let [town] = of("town");
+        metrics.state.get_or_create(&[town, ("state", "running".to_owned())]).set(1);
+        let text = metrics.text();
+        let known = names(&text);
+        for (file, text) in [("alerts.yml", RULES), ("grafana.json", DASHBOARD)] {
+            let used = names(text);
+            assert!(used.len() > 5, "{file}: {used:?}");
+            let unknown: Vec<_> = used.difference(&known).collect();
+            assert!(unknown.is_empty(), "{file} names {unknown:?}, which the server does not export");
+        }
+        serde_json::from_str::<serde_json::Value>(DASHBOARD).unwrap();
+    }
 }

@@ -2,12 +2,13 @@
 
 use crate::config::Config;
 use crate::error::ServerError;
+use crate::federation::Clock;
 use crate::http::Part;
 use crate::http::serve::{self, ListenOptions};
-use crate::http::tls::{self, TlsError};
+use crate::http::tls::{Certificates, TlsError};
 use crate::private_file;
 use crate::server::{Role, Server};
-use crate::storage::{self, TokenPurpose};
+use crate::storage::{self, ActRecord, TokenPurpose};
 use crate::versions::VersionStore;
 use futures_util::FutureExt;
 use std::io;
@@ -61,10 +62,11 @@ pub struct RunningServer {
     pub operator_address: Option<SocketAddr>,
     /// Whether it uses TLS.
     pub tls: bool,
-    /// The file with the first admin's token, if it was created by this start.
+    /// The file with an admin's token, if one was created by this start.
     pub admin_token: Option<PathBuf>,
     /// The server itself.
     pub server: Arc<Server>,
+    certificates: Option<Arc<Certificates>>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<io::Result<()>>,
 }
@@ -75,18 +77,28 @@ impl RunningServer {
     /// # Errors
     /// If the configuration or what is stored is invalid, or the address is not available.
     pub async fn start(config: &Config) -> Result<Self, RunError> {
+        Self::start_at(config, Arc::new(crate::now)).await
+    }
+
+    /// The same with a clock by which rounds are held, for tests.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_at(config: &Config, clock: Clock) -> Result<Self, RunError> {
         let data = &config.data;
         private_file::create_folder(data).map_err(system(format!("the folder {}", data.display())))?;
-        let tls = config.tls.as_ref().map(|tls| tls::config(tls, &data.join("tls"))).transpose()?;
+        let certificates = config.tls.as_ref().map(|tls| Certificates::open(tls, &data.join("tls"))).transpose()?;
+        let tls = certificates.as_ref().map(Certificates::config).transpose()?;
         let url = config.database();
         let opened = tokio::task::spawn_blocking(move || storage::open(&url)).await;
         let storage = opened.map_err(|error| system("a worker stopped")(io::Error::other(error)))?;
         let storage = Arc::from(storage.map_err(ServerError::from)?);
         let versions = VersionStore::open(&config.models()).map_err(ServerError::from)?;
-        let server = Server::open(storage, versions, Some(data.join("uploads"))).await?;
-        let admin_token = match server.has_no_admin() {
-            true => Some(first_token(&server, data).await?),
-            false => None,
+        let server = Server::open_at(storage, versions, Some(data.join("uploads")), clock).await?;
+        let admin_token = match (server.has_no_admin(), config.new_admin_token) {
+            (true, _) => Some(admin_token(&server, data, "first").await?),
+            (false, true) => Some(admin_token(&server, data, "recovered").await?),
+            (false, false) => None,
         };
         let (listener, address) = serve::listen(&config.listen).await.map_err(system("cannot listen"))?;
         let operators = match &config.operator_listen {
@@ -100,7 +112,17 @@ impl RunningServer {
         let tls = options.tls.is_some();
         tracing::info!(%address, tls, federations = server.federations().len(), "listening");
         let serving = tokio::spawn(serve_all(Arc::clone(&server), listener, operators, options, stopped));
-        Ok(Self { address, operator_address, tls, admin_token, server, stop, serving })
+        Ok(Self { address, operator_address, tls, admin_token, server, certificates, stop, serving })
+    }
+
+    /// Reads certificate and key again, for new connections; returns whether there are any. After an error the ones
+    /// from before stay in use.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or they do not match.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let reloaded = self.certificates.as_ref().map(|certificates| certificates.reload()).transpose()?;
+        Ok(reloaded.is_some())
     }
 
     /// Stops accepting requests and waits for those in progress.
@@ -148,9 +170,14 @@ pub fn run(config: &Config, started: impl FnOnce(&RunningServer)) -> Result<(), 
     let runtime = builder.enable_all().build().map_err(system("no threads can be started"))?;
     let ran = runtime.block_on(async {
         let interrupted = interrupt().map_err(system("cannot wait for signals"))?;
+        // From here on, a request to read certificates again does not end the process.
+        let hangups = Hangups::new().map_err(system("cannot wait for signals"))?;
         let server = RunningServer::start(config).await?;
         started(&server);
-        interrupted.await;
+        tokio::select! {
+            () = interrupted => (),
+            () = hangups.reload(&server) => (),
+        }
         server.stop().await.map_err(system("cannot serve"))?;
         tracing::info!("stopped");
         Ok(())
@@ -174,10 +201,51 @@ fn interrupt() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Creates the first admin's token, in a file that only its owner can read.
-async fn first_token(server: &Server, folder: &Path) -> Result<PathBuf, RunError> {
+/// Requests to read certificates again (SIGHUP).
+struct Hangups {
+    #[cfg(unix)]
+    signal: tokio::signal::unix::Signal,
+}
+
+impl Hangups {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?,
+        })
+    }
+
+    /// Reads them again at each request, for ever.
+    #[cfg(unix)]
+    async fn reload(mut self, server: &RunningServer) {
+        while self.signal.recv().await.is_some() {
+            match server.reload() {
+                Ok(true) => tracing::info!("certificate and key were read again"),
+                Ok(false) => tracing::info!("there is no certificate to read again"),
+                Err(error) => tracing::error!(%error, "the certificate from before stays in use"),
+            }
+        }
+        std::future::pending().await
+    }
+
+    #[cfg(not(unix))]
+    async fn reload(self, _: &RunningServer) {
+        std::future::pending().await
+    }
+}
+
+/// Creates an admin's token, in a file that only its owner can read. Whoever can do so has the server's files.
+async fn admin_token(server: &Server, folder: &Path, label: &str) -> Result<PathBuf, RunError> {
     let purpose = TokenPurpose::Operator { role: Role::Admin.to_string() };
-    let (token, _) = server.add_token(purpose, "first", None).await.map_err(RunError::Token)?;
+    let (token, record) = server.add_token(purpose, label, None).await.map_err(RunError::Token)?;
+    let act = ActRecord {
+        at: crate::now(),
+        label: "whoever runs the server".to_owned(),
+        act: "create operator token".to_owned(),
+        detail: format!("token {}, admin {label}", record.id),
+        ..ActRecord::default()
+    };
+    server.record_act(act).await.map_err(|error| RunError::Token(error.into()))?;
     let path = folder.join("admin.token");
     let written = private_file::write(&path, &format!("{token}\n"));
     written.map_err(system(format!("the file {}", path.display())))?;

@@ -1,6 +1,8 @@
-//! Prints what a round of secure aggregation costs: `secagg_cost <devices> <values> [drop-out share] [identities]`.
+//! Prints what a round of secure aggregation costs: `secagg_cost <devices> <values> [drop-out share] [identities]`, or
+//! with a keeper: `secagg_cost <devices> <values> keeper`.
 
 use rustix::time::{ClockId, clock_gettime};
+use sottovoce_testing::keeper_cost;
 use sottovoce_testing::secagg_cost::measure;
 
 /// Processor time of this process, which other processes do not lengthen.
@@ -13,6 +15,16 @@ fn processor_seconds() -> f64 {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, otherwise: f64| given.get(at).map_or(Ok(otherwise), |text| text.parse::<f64>());
+    if given.get(2).is_some_and(|word| word == "keeper") {
+        let (devices, values) = (number(0, 0.0)?, number(1, 0.0)?);
+        let found = keeper_cost::measure((devices as u32, values as u32), [1; 32], &processor_seconds)?;
+        let (longest, mean) = found.device_seconds;
+        println!("devices {devices}, values {values}: {} bytes an upload", found.upload_bytes);
+        println!("CPU seconds a device: longest {longest:.4}, mean {mean:.4}");
+        println!("CPU seconds: keeper {:.3}, server {:.3}", found.keeper_seconds, found.server_seconds);
+        println!("{:.5} times the plain bytes; {} between the two", found.expansion(), found.keeper_bytes);
+        return Ok(());
+    }
     let (devices, values, lost) = (number(0, 100.0)?, number(1, 100_000.0)?, number(2, 0.3)?);
     let signed = match given.get(3).map(String::as_str) {
         None => false,

@@ -6,6 +6,8 @@
 pub mod allocation;
 #[cfg(feature = "he")]
 pub mod he_cost;
+#[cfg(feature = "secagg")]
+pub mod keeper_cost;
 #[cfg(feature = "mutation")]
 pub mod mutation;
 #[cfg(feature = "reference")]

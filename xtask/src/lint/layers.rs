@@ -33,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "audit",
         ],
     ),
+    ("keeper", &["privacy"]),
     ("server", &["core", "protocol", "text", "privacy", "models", "client", "federation"]),
     (TESTING, &["core", "data", "protocol", "neural", "privacy"]),
     (
@@ -51,6 +52,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "audit",
             "experiment",
             "device",
+            "keeper",
             "server",
             TESTING,
         ],
@@ -63,7 +65,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TESTING: &str = "testing";
 
 /// Crates from outside that only these members may use.
-const RESERVED: &[(&str, &[&str])] = &[("tokio", &["server"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
+const RESERVED: &[(&str, &[&str])] =
+    &[("tokio", &["keeper", "server"]), ("clap", &["cli"]), ("anyhow", &["cli", "xtask"])];
 
 /// One line for each dependency that points the wrong way, and for each member without the workspace's lints.
 pub(crate) fn violations(members: &[Member]) -> Vec<String> {

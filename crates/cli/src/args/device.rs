@@ -2,16 +2,15 @@
 
 use super::{TOP_K, cutoff, disclosure_mode};
 use clap::{Args, Subcommand};
-use sottovoce_device::ACCEPTABLE;
-use sottovoce_privacy::{ANONYMOUS, ENCRYPTION, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
-use sottovoce_protocol::{DisclosureMode, LayerRequirement, Policy};
+use sottovoce_privacy::{ACCEPTABLE, ANONYMOUS, ENCRYPTION, KEEPER, NOISE, SECURE_AGGREGATION, UPLOAD_RETENTION};
+use sottovoce_protocol::{DisclosureMode, LayerRequirement, Policy, SealedDisclosure};
 use std::path::PathBuf;
 
 /// Criteria that a device can report.
 const CRITERIA: [&str; 6] = ["auc", "loss", "size", "diversity", "closeness", "recency"];
 
 /// Privacy layers that an owner can require.
-const LAYERS: [&str; 4] = [SECURE_AGGREGATION, ENCRYPTION, NOISE, ANONYMOUS];
+const LAYERS: [&str; 5] = [SECURE_AGGREGATION, KEEPER, ENCRYPTION, NOISE, ANONYMOUS];
 
 /// Parses a requirement.
 fn requirement(text: &str) -> Result<String, String> {
@@ -32,8 +31,9 @@ pub(crate) enum Device {
         after_help = "Example:\n  sottovoce device enrol --server https://films.example:8443 --federation films \\\n      \
         --token-file token --history my-films.tsv\n\n\
         The history is delimited text: item id and, optionally, time in seconds since 1970. It is stored locally and \
-        never sent.\n\nFor look-alike modelling give your own click log instead (--clicks): your device computes interests \
-        from it."
+        never sent.\n\nA federation without a seal is open: its server sees each upload by itself. \
+        Joining one takes --accept open.\n\nFor look-alike modelling give your own click log instead (--clicks): your \
+        device computes interests from it."
     )]
     Enrol(Enrol),
     /// Take part in rounds until stopped; it can be stopped at any moment
@@ -166,12 +166,19 @@ pub(crate) struct Enrol {
     /// Roster of public keys of the federation's devices; see `device identity`
     #[arg(long, value_name = "FILE")]
     pub(crate) roster: Option<PathBuf>,
-    /// Take part in rounds with this layer, which protects less than it seems; see `device policy`; repeatable
-    #[arg(long, value_name = "LAYER", value_parser = ACCEPTABLE)]
+    /// Agree to rounds without a seal (open), in which the server sees each upload by itself, or with encryption, which
+    /// protects less than it seems; repeatable
+    #[arg(long, value_name = "WHAT", value_parser = ACCEPTABLE)]
     pub(crate) accept: Vec<String>,
     /// Fraction of your items used to compute uploads, from 0 to 1
     #[arg(long, value_name = "X", default_value_t = Policy::DEFAULT_PI)]
     pub(crate) pi: f64,
+    /// The same in sealed rounds of at least --sealed-least devices
+    #[arg(long, value_name = "X", default_value_t = SealedDisclosure::DEFAULT_PI)]
+    pub(crate) sealed_pi: f64,
+    /// Devices whose updates the server can open together, at least, for --sealed-pi to apply
+    #[arg(long, value_name = "K", default_value_t = SealedDisclosure::DEFAULT_LEAST)]
+    pub(crate) sealed_least: u32,
     /// Whether these items are drawn once, so that the others are never used, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
     pub(crate) disclosure: DisclosureMode,
@@ -258,6 +265,12 @@ pub(crate) struct ChangePolicy {
     /// Fraction of your items used to compute uploads, from 0 to 1
     #[arg(long, value_name = "X")]
     pub(crate) pi: Option<f64>,
+    /// The same in sealed rounds of at least --sealed-least devices
+    #[arg(long, value_name = "X")]
+    pub(crate) sealed_pi: Option<f64>,
+    /// Devices whose updates the server can open together, at least, for --sealed-pi to apply
+    #[arg(long, value_name = "K")]
+    pub(crate) sealed_least: Option<u32>,
     /// Whether these items are drawn once, so that the others are never used, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", value_parser = disclosure_mode())]
     pub(crate) disclosure: Option<DisclosureMode>,
@@ -291,12 +304,12 @@ pub(crate) struct ChangePolicy {
     /// Agree to the weaker protection that the server asked for last, and to no less
     #[arg(long)]
     pub(crate) accept_weaker: bool,
-    /// Take part in rounds with this layer, which protects less than it seems: encryption protects a stolen database,
-    /// not you from the server
-    #[arg(long, value_name = "LAYER", value_parser = ACCEPTABLE)]
+    /// Agree to rounds without a seal (open), in which the server sees each upload by itself, or with encryption, which
+    /// protects a stolen database, not you from the server
+    #[arg(long, value_name = "WHAT", value_parser = ACCEPTABLE)]
     pub(crate) accept: Vec<String>,
-    /// Decline rounds with this layer again
-    #[arg(long, value_name = "LAYER", value_parser = ACCEPTABLE)]
+    /// Decline such rounds again
+    #[arg(long, value_name = "WHAT", value_parser = ACCEPTABLE)]
     pub(crate) no_accept: Vec<String>,
     /// Most that uploads may say about you to the server, as epsilon by this device's own account; 0: any
     #[arg(long, value_name = "X")]

@@ -3,6 +3,7 @@
 use super::{CleaningArgs, Loading, ModelSettings, Reading, disclosure_mode};
 use clap::{ArgAction, Args, Subcommand};
 use sottovoce_data::Split;
+use sottovoce_privacy::ACCEPTABLE;
 use sottovoce_protocol::{DisclosureMode, Policy};
 use std::path::PathBuf;
 
@@ -49,6 +50,44 @@ pub(crate) struct Serve {
     /// Log in JSON, one object per line
     #[arg(long)]
     pub(crate) log_json: bool,
+    /// Write a new admin's token into the data folder, if the others are lost; it is recorded as an act
+    #[arg(long)]
+    pub(crate) new_admin_token: bool,
+}
+
+/// `keep`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sottovoce keep                                         on this machine, in ./sottovoce-keeper
+  sottovoce keep --listen 0.0.0.0:8471 --tls-certificate fullchain.pem --tls-key key.pem --least 50
+  sottovoce keep --roster members.keys                   for devices whose identities you know
+
+Run it with somebody other than the server's operator: both together could open single updates. The folder holds its key and the journal of the rounds that it has opened; never put back an older copy of it. See docs/deploying.md.")]
+pub(crate) struct Keep {
+    /// Address and port; port 0 selects a free one
+    #[arg(long, value_name = "ADDRESS", env = "SOTTOVOCE_KEEPER_LISTEN", default_value = "127.0.0.1:8471")]
+    pub(crate) listen: String,
+    /// Folder of the key and the journal
+    #[arg(long, value_name = "DIR", env = "SOTTOVOCE_KEEPER_DATA", default_value = "sottovoce-keeper")]
+    pub(crate) data: PathBuf,
+    /// Open no sums of fewer updates than this, whatever the terms of a round say
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..))]
+    pub(crate) least: u32,
+    /// Open rounds only for devices with an identity in this file, one public key a line (`sottovoce device identity`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) roster: Option<PathBuf>,
+    /// Serve only the federation with this opener, which `sottovoce federation show` prints; repeatable [default: all]
+    #[arg(long, value_name = "DIGEST", action = ArgAction::Append, value_parser = super::digest)]
+    pub(crate) opener: Vec<[u8; 32]>,
+    /// Certificate chain, in PEM
+    #[arg(long, value_name = "FILE", env = "SOTTOVOCE_KEEPER_TLS_CERTIFICATE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", env = "SOTTOVOCE_KEEPER_TLS_KEY", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Log level (error, warn, info, debug) or filter
+    #[arg(long, value_name = "FILTER", env = "SOTTOVOCE_LOG", default_value = "info")]
+    pub(crate) log: String,
 }
 
 /// The server, and an operator's token.
@@ -76,6 +115,10 @@ pub(crate) enum Federation {
     #[command(after_help = "Example:
   sottovoce federation create films --model fpl --catalog-of ml-100k \\
       --set triples=20 --set cohort=50 --devices 100 --rounds 500
+  sottovoce federation create sealed --model fpl --catalog-of ml-100k \\
+      --set triples=20 --set cohort=50 --set seal=keeper --devices 100 \\
+      --keeper https://keeper.example:8471 \\
+      --keeper-key 5866666666666666666666666666666666666666666666666666666666666666
 
 The settings are the model's (`sottovoce models fpl`), among them cohort, over_selection, deadline and robust_aggregation.")]
     Create(Box<Create>),
@@ -87,8 +130,9 @@ The settings are the model's (`sottovoce models fpl`), among them cohort, over_s
   sottovoce device enrol --server https://films.example:8443 --federation films \\
       --token-file token --history my-films.tsv --federation-key films.key --accept encryption
 
-Give the file to devices, not to the server. Whoever has it can decrypt the updates. Encryption needs a build with the
-cargo feature `he`. It protects a database that is stolen from the server, not devices from a server that lies.")]
+Give the file to devices, not to the server. Whoever has it can decrypt the updates. Encryption
+needs a build with the cargo feature `he`. It protects a database that is stolen from the server,
+not devices from a server that lies.")]
     Key {
         /// File to write; it must not exist yet
         #[arg(long, value_name = "FILE")]
@@ -109,6 +153,25 @@ cargo feature `he`. It protects a database that is stolen from the server, not d
     /// End training; the model can still be downloaded
     #[command(after_help = "Example:\n  sottovoce federation finish films")]
     Finish(FederationArgs),
+    /// Add rounds; a federation that has finished trains again
+    #[command(after_help = "Example:\n  sottovoce federation extend films --rounds 50")]
+    Extend {
+        #[command(flatten)]
+        of: FederationArgs,
+        /// Number of rounds to add
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+        rounds: u64,
+    },
+    /// Set when rounds are held, and whether there is an end to them
+    #[command(after_help = "Examples:
+  sottovoce federation schedule films --at 02:30 --endless
+  sottovoce federation schedule films --every-hours 6 --rounds 3
+  sottovoce federation schedule films --new-people 20 --endless
+  sottovoce federation schedule films --off
+
+Each replaces the schedule from before. Rounds that were missed while the server was off are held once, late. A
+federation without end stops when its privacy budget is spent, if it has one.")]
+    Schedule(Schedule),
     /// List closed rounds, the latest first
     #[command(after_help = "Example:\n  sottovoce federation rounds films --limit 5")]
     Rounds {
@@ -156,6 +219,20 @@ resumes. `federation show` lists the versions that are stored (--keep-versions o
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
     },
+    /// List the tokens for enrolment and advertisers, with their uses left and when they expire
+    #[command(after_help = "Example:\n  sottovoce federation tokens films")]
+    Tokens(FederationArgs),
+    /// Revoke a token for enrolment or of an advertiser
+    #[command(after_help = "Example:\n  sottovoce federation revoke-token films 3
+
+`federation tokens` lists their numbers. Devices that enrolled with it stay; `federation revoke` revokes a device.")]
+    RevokeToken {
+        #[command(flatten)]
+        of: FederationArgs,
+        /// Number of the token
+        #[arg(value_name = "TOKEN")]
+        token: u64,
+    },
     /// Create an advertiser's token
     #[command(after_help = "Example:\n  sottovoce federation advertiser news --label 'ski shop' > advertiser.token")]
     Advertiser {
@@ -175,26 +252,100 @@ resumes. `federation show` lists the versions that are stored (--keep-versions o
     #[command(after_help = "Example:\n  sottovoce federation audiences news")]
     Audiences(FederationArgs),
     /// Revoke a device's access
-    #[command(after_help = "Example:\n  sottovoce federation revoke films 17")]
+    #[command(after_help = "Example:\n  sottovoce federation revoke films 17 --close-tokens")]
     Revoke {
         #[command(flatten)]
         of: FederationArgs,
         /// Number of the device
         #[arg(value_name = "DEVICE")]
         device: u32,
+        /// Close the enrolment tokens without a limit of uses, by one of which it could come back
+        #[arg(long)]
+        close_tokens: bool,
     },
     /// Create an operator's token
     #[command(after_help = "Example:\n  sottovoce federation operator --role observer --label dashboard")]
     Operator {
         #[command(flatten)]
         server: ServerArgs,
-        /// observer (reads), operator (creates, pauses, admits devices), admin (creates tokens)
+        /// observer (reads), operator (creates, pauses, admits devices), admin (creates tokens, deletes)
         #[arg(long, value_parser = ["observer", "operator", "admin"])]
         role: String,
+        /// Hours after which it expires [default: never]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        hours: Option<u64>,
         /// Name of the token
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
     },
+    /// List operators' tokens
+    #[command(after_help = "Example:\n  sottovoce federation operators")]
+    Operators(ServerArgs),
+    /// Revoke an operator's token
+    #[command(after_help = "Example:\n  sottovoce federation revoke-operator 2
+
+`federation operators` lists their numbers. If the last admin's token is lost, `sottovoce serve --new-admin-token`
+writes another one on the server's own machine.")]
+    RevokeOperator {
+        #[command(flatten)]
+        server: ServerArgs,
+        /// Number of the token
+        #[arg(value_name = "TOKEN")]
+        token: u64,
+    },
+    /// List what operators did, the latest first
+    #[command(after_help = "Example:\n  sottovoce federation acts --limit 5 --json")]
+    Acts {
+        #[command(flatten)]
+        server: ServerArgs,
+        /// Number of acts
+        #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// Close a federation for good: its model stays, nothing of its devices does
+    #[command(after_help = "Examples:\n  sottovoce federation archive films          says what would be deleted
+  sottovoce federation archive films --yes    does it")]
+    Archive(End),
+    /// Delete a federation with its model
+    #[command(after_help = "Examples:\n  sottovoce federation delete films          says what would be deleted
+  sottovoce federation delete films --yes    does it")]
+    Delete(End),
+}
+
+/// `federation schedule`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("when").required(true).args(["every_hours", "at", "new_people", "off"]))]
+pub(crate) struct Schedule {
+    #[command(flatten)]
+    pub(crate) of: FederationArgs,
+    /// So many hours after the last rounds began
+    #[arg(long, value_name = "HOURS")]
+    pub(crate) every_hours: Option<f64>,
+    /// At this time of the day, in UTC
+    #[arg(long, value_name = "HH:MM")]
+    pub(crate) at: Option<String>,
+    /// When so many devices have enrolled since the last rounds began
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) new_people: Option<u32>,
+    /// No schedule: one round after the other
+    #[arg(long)]
+    pub(crate) off: bool,
+    /// Rounds each time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Without an end; otherwise training ends with its number of rounds
+    #[arg(long)]
+    pub(crate) endless: bool,
+}
+
+/// `federation archive` and `federation delete`.
+#[derive(Debug, Args)]
+pub(crate) struct End {
+    #[command(flatten)]
+    pub(crate) of: FederationArgs,
+    /// Do it; otherwise this only says what would be deleted
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// A federation on a server.
@@ -250,6 +401,18 @@ pub(crate) struct Create {
     /// Key of `federation key` for encrypted updates; only its digest is sent
     #[arg(long, value_name = "FILE")]
     pub(crate) federation_key: Option<PathBuf>,
+    /// With seal=keeper: address of the keeper
+    #[arg(long, value_name = "URL", requires = "keeper_key")]
+    pub(crate) keeper: Option<String>,
+    /// With seal=keeper: the keeper's public key, as `sottovoce keep` prints it
+    #[arg(long, value_name = "KEY", requires = "keeper", value_parser = super::digest)]
+    pub(crate) keeper_key: Option<[u8; 32]>,
+    /// Certificate of the keeper to trust instead of the system's, in PEM
+    #[arg(long, value_name = "FILE", requires = "keeper")]
+    pub(crate) keeper_ca: Option<PathBuf>,
+    /// Let the server ask a keeper on another machine by plain http, where whoever listens can do so too
+    #[arg(long, requires = "keeper")]
+    pub(crate) keeper_plain_http: bool,
     /// Derive the server's noise and cohorts from the seed, to compare with the simulator; never for real devices
     #[arg(long)]
     pub(crate) simulated_noise: bool,
@@ -320,9 +483,15 @@ pub(crate) struct Fleet {
     /// DATA is a click log, with categories of this taxonomy (`own`: its own)
     #[arg(long, value_name = "FILE")]
     pub(crate) taxonomy: Option<String>,
+    /// What the devices agree to, as in `device enrol`: synthetic people have nothing to hide
+    #[arg(long, value_name = "WHAT", value_parser = ACCEPTABLE, default_values = ACCEPTABLE)]
+    pub(crate) accept: Vec<String>,
     /// Fraction of a user's items used to compute uploads
     #[arg(long, value_name = "PI", default_value_t = Policy::DEFAULT_PI)]
     pub(crate) pi: f64,
+    /// The same in sealed rounds of at least 20 devices [default: as --pi]
+    #[arg(long, value_name = "PI")]
+    pub(crate) sealed_pi: Option<f64>,
     /// Whether these items are drawn once, or in each round
     #[arg(long, alias = "pi-draw", value_name = "WHEN", default_value = DisclosureMode::default().name(), value_parser = disclosure_mode())]
     pub(crate) disclosure: DisclosureMode,

@@ -1,6 +1,6 @@
 //! `train`, `recommend`, `evaluate` and `unlearn`.
 
-use super::{Preparing, TOP_K, cutoff, key_value};
+use super::{Preparing, TOP_K, cutoff, key_value, key_values};
 use clap::{ArgAction, Args, ValueEnum};
 use sottovoce_evaluate::{Candidates, Sampling};
 use sottovoce_experiment::checkpoint::Every;
@@ -33,6 +33,7 @@ impl ModelSettings {
   sottovoce train --model sasrec --data ml-1m --split last --validation last \\
       --candidates uniform:99 --at 1,5,10
   sottovoce train --model fpl --data town.histories --stream --set epochs=1
+  sottovoce train --model fed-spectral --data ml-100k --select regularisation=10,3,30
   sottovoce train --model kgflex --data synth:town --graph town --out runs/kgflex
   sottovoce models bpr-mf                                list the settings that --set takes")]
 pub(crate) struct Train {
@@ -45,6 +46,10 @@ pub(crate) struct Train {
     pub(crate) data: String,
     #[command(flatten)]
     pub(crate) settings: ModelSettings,
+    /// Let people's devices choose between values of a setting before the training, by their newest items and under a
+    /// seal; repeatable, for all combinations. With noise the first is taken unless another is clearly better
+    #[arg(long, value_name = "KEY=V,V..", value_parser = key_values, action = ArgAction::Append)]
+    pub(crate) select: Vec<(String, Vec<Value>)>,
     #[command(flatten)]
     pub(crate) clicks: ClickArgs,
     /// Cutoffs of the metrics

@@ -2,7 +2,7 @@
 
 mod audiences;
 pub(crate) mod clicks;
-mod enrol;
+pub(crate) mod enrol;
 mod identity;
 mod ledger;
 mod location;

@@ -14,6 +14,8 @@ mod evaluate;
 mod federation;
 #[cfg(feature = "serve")]
 mod fleet;
+#[cfg(feature = "serve")]
+mod keep;
 mod models;
 mod pipeline;
 mod recommend;
@@ -51,15 +53,20 @@ pub(crate) fn run(program: Program) -> Result<()> {
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args, &common),
         #[cfg(feature = "serve")]
+        Command::Keep(args) => keep::run(&args, &common),
+        #[cfg(feature = "serve")]
         Command::Federation(args) => federation::run(&args, &common),
         #[cfg(feature = "serve")]
         Command::Audience(args) => audience::run(&args, &common),
         #[cfg(feature = "serve")]
         Command::Fleet(args) => fleet::run(&args, &common),
         #[cfg(not(feature = "serve"))]
-        Command::Device(_) | Command::Serve(_) | Command::Federation(_) | Command::Audience(_) | Command::Fleet(_) => {
-            left_out("serve")
-        }
+        Command::Device(_)
+        | Command::Serve(_)
+        | Command::Keep(_)
+        | Command::Federation(_)
+        | Command::Audience(_)
+        | Command::Fleet(_) => left_out("serve"),
         #[cfg(not(feature = "bench"))]
         Command::Bench(_) => left_out("bench"),
         #[cfg(feature = "bench")]

@@ -28,6 +28,7 @@ fn config(args: &Serve) -> Result<Config> {
     config.database = args.database.clone().or(config.database);
     config.models = args.models.clone().or(config.models);
     config.log_json |= args.log_json;
+    config.new_admin_token = args.new_admin_token;
     if args.tls_certificate.is_some() || !args.tls_self_signed.is_empty() {
         config.tls = Some(Tls {
             certificate: args.tls_certificate.clone(),
@@ -54,7 +55,8 @@ fn report(server: &RunningServer, config: &Config, as_json: bool) -> Result<()> 
         output::print_line(&format!("operators are served on {operators} alone"))?;
     }
     if let Some(path) = &server.admin_token {
-        output::print_line(&format!("the first admin's token is in {}", path.display()))?;
+        let which = if config.new_admin_token { "a new" } else { "the first" };
+        output::print_line(&format!("{which} admin's token is in {}", path.display()))?;
     }
     let self_signed = config.tls.as_ref().is_some_and(|tls| !tls.self_signed.is_empty());
     if self_signed {

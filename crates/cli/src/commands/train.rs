@@ -2,6 +2,7 @@
 
 mod from_clicks;
 mod from_histories;
+mod selection;
 
 use crate::args::{Common, PeoplePart, Train};
 use crate::model_dir::{self, About};
@@ -20,7 +21,7 @@ use sottovoce_experiment::outcome::CurvePoint;
 use sottovoce_experiment::plan::Curve;
 use sottovoce_experiment::prepare::Prepared;
 use sottovoce_experiment::training::{self, Context as TrainingContext, Evaluations, ModelPlan, Trained};
-use sottovoce_federation::{HistoryFile, registry};
+use sottovoce_federation::{Choice, HistoryFile, registry};
 use sottovoce_models::registry::Model;
 use sottovoce_models::settings::{Domain, Settings};
 use sottovoce_models::{ClusterFigures, Flow, Privacy, Summary, Turnout};
@@ -77,6 +78,9 @@ pub(crate) struct Outcome<'a, Data, Seconds> {
     /// Its two epsilons.
     #[serde(skip_serializing_if = "Option::is_none")]
     epsilon: Option<Epsilons>,
+    /// What people's devices chose between, where they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selection: Option<selection::Selected>,
     /// Clusters of devices, where the server finds them.
     #[serde(skip_serializing_if = "Option::is_none")]
     clusters: Option<ClusterFigures>,
@@ -94,6 +98,11 @@ pub(crate) struct Epsilons {
 }
 
 impl Epsilons {
+    fn before_the_last_training(&self) -> String {
+        let server = self.server.map_or_else(|| "without bound".to_owned(), |epsilon| format!("{epsilon:.3}"));
+        format!("the choice spent epsilon {:.3} against readers of the model, {server} against the server", self.model)
+    }
+
     pub(crate) fn of(spent: &Privacy) -> Self {
         Self { model: spent.epsilon, server: spent.epsilon_server }
     }
@@ -131,6 +140,7 @@ impl<'a, Data, Seconds> Outcome<'a, Data, Seconds> {
             turnout: Some(summary.turnout).filter(|turnout| turnout.rounds > 0),
             privacy: summary.privacy.clone(),
             epsilon: summary.privacy.as_ref().map(Epsilons::of),
+            selection: None,
             clusters: summary.clusters.clone(),
             seconds,
             peak_rss_bytes: measure::peak_rss_bytes(),
@@ -276,6 +286,10 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         settings.notes().for_each(|note| output::note(&note));
         registry::warning(model.name, &settings).iter().for_each(|warning| output::note(warning));
     }
+    let elsewhere = from_clicks::are_clicks(args) || args.stream || HistoryFile::is_one(Path::new(&args.data));
+    if elsewhere && !args.select.is_empty() {
+        return usage("--select needs a data set of interactions in memory: no clicks, no history file, no --stream");
+    }
     if from_clicks::are_clicks(args) {
         return from_clicks::run(args, common, model, &settings);
     }
@@ -291,7 +305,9 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
     let data = from_arguments(&args.data, &args.preparing, common)?;
     note_limits(&settings, &data, common);
     check_test_part(args, &data)?;
-    let job = Job { args, common, model, settings: &settings, data: &data };
+    let choice = selection::choose(args, common, (model, &settings), &data)?;
+    let settings = choice.as_ref().map_or(settings, |choice| choice.settings.clone());
+    let job = Job { args, common, model, settings: &settings, data: &data, choice: choice.as_ref() };
     let trained = job.train()?;
     let started = Instant::now();
     let evaluations = job.evaluate(&trained)?;
@@ -309,6 +325,7 @@ pub(crate) fn run(args: &Train, common: &Common) -> Result<()> {
         curve: &trained.curve,
         vectors: (vectors > 0.0).then_some(vectors),
         protocol: Some(ProtocolFacts::of(args, &data, common.seed)),
+        selection: choice.as_ref().map(selection::Selected::of),
         ..Outcome::new((model, &settings, common.seed), DataFacts::of(&data, args), &trained.summary, seconds)
     };
     if let Some(out) = &args.out {
@@ -356,6 +373,8 @@ struct Job<'a> {
     model: &'static Model,
     settings: &'a Settings,
     data: &'a Prepared,
+    /// What people's devices chose before.
+    choice: Option<&'a Choice>,
 }
 
 impl Job<'_> {
@@ -373,7 +392,7 @@ impl Job<'_> {
         });
         let (model, settings, seed) = (self.model, self.settings, self.common.seed);
         let plan = ModelPlan { model, settings, seed, evaluations };
-        let context = TrainingContext { store: store.as_mut(), ..TrainingContext::default() };
+        let context = TrainingContext { store: store.as_mut(), choice: self.choice, ..TrainingContext::default() };
         train_with_bar(&plan, self.data, context, self.common)
     }
 
@@ -569,6 +588,9 @@ fn show_federated<D, S>(outcome: &Outcome<'_, D, S>) -> Result<()> {
         if turnout.received == 0 {
             output::note("no update was received: the model has learnt nothing");
         }
+    }
+    if let Some(selected) = &outcome.selection {
+        selection::show(selected)?;
     }
     if let Some(clusters) = &outcome.clusters {
         output::print_line(&describe_clusters(clusters))?;

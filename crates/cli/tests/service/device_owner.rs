@@ -89,6 +89,13 @@ impl Owner {
     }
 
     fn enrol(&self, token: &str) -> Vec<String> {
+        let mut words = self.enrol_unasked(token);
+        words.extend(["--accept", "open"].map(str::to_owned));
+        words
+    }
+
+    /// Without the word that an open federation needs.
+    fn enrol_unasked(&self, token: &str) -> Vec<String> {
         let words =
             ["enrol", "--server", &self.server, "--federation", "films", "--token", token, "--history", "mine.tsv"];
         words.map(str::to_owned).to_vec()
@@ -109,7 +116,10 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     let with_key = [&words(&enrolment)[..], &["--key-file", "nowhere.key"]].concat();
     let printed = owner.fails(2, &with_key);
     assert!(printed.contains("nowhere.key") && printed.contains("without --key-file one is created"), "{printed}");
+    let refused = owner.fails(2, &words(&owner.enrol_unasked(&films.token)));
+    assert!(refused.contains("films is an open federation") && refused.contains("--accept open"), "{refused}");
     let printed = owner.prints(&words(&enrolment));
+    assert!(printed.contains("the server sees each upload by itself, as you agreed"), "{printed}");
     assert!(printed.contains("Enrolled in films as device 0") && printed.contains("4 interactions"), "{printed}");
     assert!(printed.contains("1 with items that are not in the catalog"), "{printed}");
     assert!(owner.fails(2, &words(&enrolment)).contains("withdraw first, or use another store (--store)"));
@@ -276,6 +286,7 @@ fn owner_brings_clicks_and_nothing_of_their_pages_leaves() {
     let url = server.url();
     let enrol = |more: &[&'static str]| -> Vec<String> {
         let words = ["enrol", "--server", &url, "--federation", "films", "--token", token.trim(), "--pi", "1"];
+        let words = [&words[..], &["--accept", "open"]].concat();
         words.iter().chain(more).map(|&word| word.to_owned()).collect()
     };
     fs::write(owner.path("two.tsv"), "user\ttime\tpage\tcategories\nx\t1700000000\ta\t7\ny\t1700000000\ta\t7\n")

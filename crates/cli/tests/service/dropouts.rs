@@ -63,6 +63,7 @@ impl<'a> People<'a> {
         let make = |number: u8| {
             let (secret, policy) = (Secret::new([number; 32]), Policy::new(1.0).unwrap());
             let mut enrolment = Enrolment::new(&server.url(), federation, &token, secret, policy);
+            enrolment.accept = ["open".to_owned()].into();
             enrolment.seeds = Seeds::Simulated { seed: 3, user: number.into() };
             let items = (0..4).map(|item| format!("i{}", (usize::from(number) * 7 + item * 3) % ITEMS));
             enrolment.history = History::from_ids(items.collect::<Vec<_>>().iter().map(String::as_str));

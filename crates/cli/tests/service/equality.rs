@@ -38,9 +38,15 @@ fn compare_on(town: &str, model: &str, facts: &[&str], settings: &[&'static str]
     let key = server.path("town.key");
     let key = ["--federation-key", key.to_str().unwrap()];
     let mut fleet = vec!["--data", town, "--report", "all"];
+    let sealed = settings.contains(&"seal=secagg");
     for setting in of_owners {
         let (key, value) = setting.split_once('=').unwrap();
-        fleet.extend([if key == "pi" { "--pi" } else { "--pi-draw" }, value]);
+        match key {
+            // What open rounds would use does not matter then; the simulator's pi is that of the rounds it holds.
+            "pi" if sealed => fleet.extend(["--pi", "0.2", "--sealed-pi", value]),
+            "pi" => fleet.extend(["--pi", value]),
+            _ => fleet.extend(["--pi-draw", value]),
+        }
     }
     if settings.iter().any(|setting| ["seal=bfv", "seal=ckks"].contains(setting)) {
         printed(program().args(["federation", "key", "--out", key[1]]));
@@ -70,6 +76,12 @@ fn equality_fpl() {
 #[test]
 fn equality_fpl_with_secure_aggregation() {
     compare("fpl", &[], &["factors=4", "triples=8", "cohort=20", "epochs=1", "seal=secagg"]);
+}
+
+/// Rounds of 60 count as sealed for devices that have a pi of their own for such.
+#[test]
+fn equality_fpl_with_a_pi_of_sealed_rounds() {
+    compare("fpl", &[], &["factors=2", "triples=8", "cohort=60", "epochs=1", "seal=secagg", "pi=0.7"]);
 }
 
 #[cfg(feature = "he")]

@@ -133,6 +133,13 @@ impl TestServer {
         serde_json::from_str(&printed(&mut command)).unwrap()
     }
 
+    /// An operator's command that answers nothing.
+    pub(crate) fn operate_quietly(&self, arguments: &[&str]) {
+        let mut command = program();
+        command.arg("federation").args(arguments).args(["--server", &self.url()]);
+        printed(command.arg("--token-file").arg(self.path("server/admin.token")));
+    }
+
     /// Creates a federation and an enrolment token.
     pub(crate) fn create(&self, name: &str, arguments: &[&str]) -> PathBuf {
         let create: Vec<&str> = ["create", name].iter().chain(arguments).copied().collect();

@@ -2,6 +2,7 @@
 
 use crate::harness::{Database, TestServer, error_of, printed, program};
 use serde_json::Value;
+use std::process::Command;
 
 const TOWN: &str = "synth:town:users=50";
 
@@ -16,12 +17,17 @@ fn federation_pauses_resumes_and_survives_restarts() {
     assert!(serving.stop(), "SIGTERM ends the server");
     let _serving = server.serve();
     assert_eq!(server.operate(&["show", "town"])["state"], "paused");
-    let waiting = printed(&mut server.fleet("town", &["--data", TOWN, "--seconds", "0.3"]));
+    let store = server.path("fleet");
+    let fleet = ["--data", TOWN, "--store", store.to_str().unwrap()];
+    let waiting = printed(&mut server.fleet("town", &[&fleet[..], &["--seconds", "0.3"]].concat()));
     let told: Value = serde_json::from_str(&waiting).unwrap();
     assert_eq!((told["devices"].as_u64(), told["version"].as_u64()), (Some(50), Some(0)));
     assert_eq!(server.operate(&["resume", "town"])["state"], "running");
-    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &["--data", TOWN]))).unwrap();
+    let told: Value = serde_json::from_str(&printed(&mut server.fleet("town", &fleet))).unwrap();
     assert_eq!((told["updates"].as_u64(), told["version"].as_u64()), (Some(150), Some(3)));
+    // Without the devices' state nobody can take their places, and the message says what would have helped.
+    let others = error_of(&mut server.fleet("town", &["--data", TOWN]));
+    assert!(others.contains("key-used") && others.contains("--store"), "{others}");
     assert_eq!(server.operate(&["list"])["federations"].as_array().unwrap().len(), 1);
     assert!(server.log().contains("finished"));
 }
@@ -86,4 +92,70 @@ fn rejects_a_second_server_on_the_same_database() {
     other.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(server.path("server"));
     let wrong = error_of(&mut other);
     assert!(wrong.contains("in use by another server"), "{wrong}");
+}
+
+/// The second listing of README's "Deploy it", with another port and fewer rounds.
+#[test]
+fn what_the_readme_says_can_be_finished_by_one_person() {
+    let readme = include_str!("../../../../README.md");
+    let (_, after) = readme.split_once("## Deploy it").unwrap();
+    let listing = after.split("```").nth(3).unwrap();
+    assert!(listing.contains("sottovoce fleet") && listing.contains("sottovoce device run"), "{listing}");
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
+    let url = server.url();
+    let quick = [
+        ("http://127.0.0.1:8470", url.as_str()),
+        ("--rounds 20", "--rounds 3"),
+        ("--check-in-seconds 1", "--check-in-seconds 0"),
+    ];
+    let script = quick.iter().fold(format!("set -e\n{listing}\nwait\n"), |text, (old, new)| text.replace(old, new));
+    let binaries = std::path::Path::new(program().get_program()).parent().unwrap().to_owned();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).current_dir(server.folder.path()).env("PATH", path).env_remove("SOTTOVOCE_DATA");
+    shell.env("SOTTOVOCE_SERVER", server.url()).env("SOTTOVOCE_TOKEN_FILE", server.path("server/admin.token"));
+    shell.env("SOTTOVOCE_DEVICE", server.path("device"));
+    let said = printed(&mut shell);
+    assert!(said.contains("the federation has finished") && said.contains("For you, by fpl (version 3"), "{said}");
+}
+
+/// More rounds, who did it, what would be deleted, and that devices are told, all from the command line.
+#[test]
+fn a_federation_lives_on_and_ends_from_the_command_line() {
+    let server = TestServer::new(Database::Sqlite);
+    let _serving = server.serve();
+    let create =
+        ["--model", "fcf", "--catalog-of", TOWN, "--devices", "20", "--rounds", "1", "--check-in-seconds", "0"];
+    server.create("town", &create);
+    let fleet = || {
+        printed(
+            &mut server
+                .fleet("town", &["--data", TOWN, "--devices", "20", "--store", server.path("fleet").to_str().unwrap()]),
+        )
+    };
+    fleet();
+    assert_eq!(server.operate(&["extend", "town", "--rounds", "2"])["rounds"], 3);
+    let told: Value = serde_json::from_str(&fleet()).unwrap();
+    assert_eq!(told["version"], 3);
+    let scheduled = server.operate(&["schedule", "town", "--every-hours", "24", "--endless"]);
+    assert_eq!((scheduled["state"].as_str(), scheduled["plan"]["endless"].as_bool()), (Some("running"), Some(true)));
+    let tokens = server.operate(&["tokens", "town"]);
+    let number = tokens["tokens"][0]["id"].to_string();
+    server.operate_quietly(&["revoke-token", "town", &number]);
+    assert_eq!(server.operate(&["tokens", "town"])["tokens"].as_array().unwrap().len(), 0);
+    let operator = server.operate(&["operator", "--role", "observer", "--label", "Ada", "--hours", "5"]);
+    assert_eq!(server.operate(&["operators"])["tokens"].as_array().unwrap().len(), 2);
+    server.operate_quietly(&["revoke-operator", &operator["id"].to_string()]);
+    let told = server.operate(&["archive", "town"]);
+    assert!(told["archive_deletes"][0].as_str().unwrap().starts_with("20 devices"), "{told}");
+    assert_eq!(server.operate(&["show", "town"])["state"], "running");
+    assert_eq!(server.operate(&["archive", "town", "--yes"])["done"], "archived");
+    assert_eq!(server.operate(&["show", "town"])["state"], "archived");
+    assert_eq!(server.operate(&["delete", "town", "--yes"])["done"], "deleted");
+    let acts = server.operate(&["acts"]);
+    let done: Vec<&str> = acts["acts"].as_array().unwrap().iter().filter_map(|act| act["act"].as_str()).collect();
+    let expected = ["delete federation", "archive", "revoke operator token", "create operator token"];
+    assert_eq!(done[..4], expected);
+    assert!(done[4..].starts_with(&["revoke enrolment token", "schedule", "extend"]), "{done:?}");
 }

@@ -7,4 +7,5 @@ mod dropouts;
 mod equality;
 mod harness;
 mod journey;
+mod keeper;
 mod uploads;

@@ -27,7 +27,8 @@ fn audit_of_retained_uploads_equals_audit_of_the_simulator() {
     let mut serving = server.serve();
     let rounds = simulated["rounds"].as_u64().unwrap().to_string();
     let create = ["--model", "fpl", "--catalog-of", TOWN, "--devices", "80", "--check-in-seconds", "0"];
-    let create = [&create[..], &settings(), &["--record-uploads", "--rounds", &rounds]].concat();
+    // With cohorts that follow from the seed, as the simulator's do.
+    let create = [&create[..], &settings(), &["--record-uploads", "--simulated-noise", "--rounds", &rounds]].concat();
     server.create("town", &create);
     let owners = server.path("owners.tsv");
     let mut fleet = server.fleet("town", &["--data", TOWN, "--devices-out", owners.to_str().unwrap()]);
@@ -66,6 +67,7 @@ fn owners_see_retention_can_decline_it_and_withdrawal_deletes_uploads() {
     let (url, token) = (server.url(), server.path("enrol.token"));
     let history = server.path("history.tsv");
     let enrol = ["enrol", "--server", &url, "--federation", "town", "--token-file", token.to_str().unwrap()];
+    let enrol = [&enrol[..], &["--accept", "open"]].concat();
     let told = device(&[&enrol[..], &["--history", history.to_str().unwrap()]].concat());
     assert!(told.contains("the server retains all of them for an audit"), "{told}");
     device(&["policy", "--refuse", "kept-uploads"]);

@@ -2,9 +2,9 @@
 
 use super::{Device, check_length};
 use crate::{DeviceError, Secret};
-use sottovoce_privacy::IDENTITIES;
 use sottovoce_privacy::secagg::{Identity, IdentityKey, Roster};
-use sottovoce_protocol::Policy;
+use sottovoce_privacy::{IDENTITIES, KEEPER};
+use sottovoce_protocol::{Policy, RoundTerms};
 use std::sync::Arc;
 
 /// The public half of the identity of a device with this secret.
@@ -51,6 +51,14 @@ impl Device {
     /// devices.
     pub fn set_session_roster(&mut self, roster: Arc<Roster>) {
         self.session_roster = Some(roster);
+    }
+
+    /// Its identity in a round, where its devices sign. For a keeper it needs no roster: it is the keeper that must
+    /// know it.
+    pub(super) fn identity_for(&self, terms: &RoundTerms) -> Option<Identity> {
+        let is_kept = terms.privacy.layers.iter().any(|layer| layer.name == KEEPER);
+        let alone = || is_kept.then(|| Identity::new(&self.state.secret.identity(), Roster::new()));
+        self.signing_identity().or_else(alone)
     }
 
     /// Its identity and those it trusts; `None` without a roster.

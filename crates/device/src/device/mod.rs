@@ -1,6 +1,7 @@
 //! A device: its state, and how it is created.
 
 mod audiences;
+mod fitting;
 mod identity;
 mod owner;
 mod protection;
@@ -10,7 +11,6 @@ mod responses;
 
 pub use audiences::AudienceMembership;
 pub use owner::DisclosedItem;
-pub use protection::ACCEPTABLE;
 pub use recommend::{Explanation, Recommendation, RecommendedItem};
 pub use requests::Action;
 
@@ -59,7 +59,7 @@ pub struct Enrolment {
     /// Identities of other devices, where rounds ask for them. They must not come from the server either; the policy
     /// then requires identities.
     pub roster: Option<Roster>,
-    /// Layers that need the owner's word and have it: [`ACCEPTABLE`].
+    /// Layers that need the owner's word and have it: [`sottovoce_privacy::ACCEPTABLE`].
     pub accept: BTreeSet<String>,
 }
 
@@ -99,6 +99,9 @@ pub struct Options {
     pub models: Arc<dyn ModelCache>,
     /// Fresh random bytes, for masks and noise.
     pub entropy: Entropy,
+    /// Whether somebody wants recommendations. A device that has no model yet, or an earlier one when training is over,
+    /// then downloads the current one and fits its private part by itself; nothing leaves.
+    pub recommends: bool,
 }
 
 impl Default for Options {
@@ -108,7 +111,8 @@ impl Default for Options {
     fn default() -> Self {
         let (bounds, timing) = (Bounds::default(), Timing::default());
         let entropy = crate::store::system_entropy;
-        Self { bounds, timing, conditions: Box::new(Always), models: Arc::new(NoCache), entropy }
+        let models = Arc::new(NoCache);
+        Self { bounds, timing, conditions: Box::new(Always), models, entropy, recommends: true }
     }
 }
 
@@ -142,6 +146,10 @@ pub struct Device {
     clock: Duration,
     /// The server gives its models to its devices only.
     models_are_private: bool,
+    /// A model that the device could not fit, not to be tried again.
+    unfit: Option<Digest>,
+    /// What the federation waits for, as the server said at the last check-in.
+    waits_for: Option<String>,
     /// Identities trusted beside the roster; not stored.
     session_roster: Option<Arc<Roster>>,
 }
@@ -188,6 +196,8 @@ impl Device {
             pages: Arc::new(pages),
             private: None,
             disclosed: None,
+            disclosed_pi: 0.0,
+            fitted: None,
             last_round: None,
             pending: None,
             sealing: None,
@@ -241,6 +251,8 @@ impl Device {
             declined_round: None,
             clock: Duration::ZERO,
             models_are_private: false,
+            unfit: None,
+            waits_for: None,
             session_roster: None,
         };
         device.resolve_items();
@@ -328,6 +340,18 @@ impl Device {
     /// The private model, once it was trained.
     pub fn private(&self) -> Option<&[f32]> {
         self.state.private.as_ref().map(|private| &private.values[..])
+    }
+
+    /// What the federation waits for, if the server said so at the last check-in.
+    pub fn waits_for(&self) -> Option<&str> {
+        self.waits_for.as_deref()
+    }
+
+    /// The version of the shared model that the private model was fitted to outside rounds, if it is the one held.
+    pub fn fitted_version(&self) -> Option<u64> {
+        let shared = self.shared.as_ref()?;
+        let fitted = self.state.fitted.as_ref().filter(|fitted| fitted.digest == *shared.digest.bytes());
+        fitted.map(|_| shared.model.version.0)
     }
 
     /// The history.

@@ -80,7 +80,10 @@ impl Device {
         };
         let is_pending = entry.is_some_and(|entry| entry.tables.iter().any(has_item));
         self.update(|state| {
-            state.hidden.insert(item.to_owned());
+            if state.hidden.insert(item.to_owned()) {
+                // It may have been trained on the item.
+                state.disclosed = None;
+            }
             if is_pending {
                 state.pending = None;
             }
@@ -95,8 +98,8 @@ impl Device {
         self.update(|state| state.hidden.remove(item))
     }
 
-    /// Adds interactions, as [`read_history`](crate::read_history) reads them. A private model that can adapts to them
-    /// at once, without a round: nothing leaves, and the ledger does not change.
+    /// Adds interactions, as [`read_history`](crate::read_history) reads them. A private model that can, or that was
+    /// fitted outside rounds, adapts to them at once, without a round: nothing leaves, and the ledger does not change.
     ///
     /// # Errors
     /// If there would be too many, or they cannot be stored; then none was added.
@@ -110,7 +113,7 @@ impl Device {
         check_length("interactions", history.len(), self.options.bounds.interactions)?;
         let unknown = self.items.as_ref().map_or(0, |items| history.unknown_to(items, before));
         self.update(|state| state.history = Arc::new(history))?;
-        let adapted = added > unknown && self.adapt()?;
+        let adapted = added > unknown && (self.adapt()? | self.fit_again()?);
         Ok(ImportSummary { added, repeated, unknown, adapted })
     }
 
@@ -237,15 +240,29 @@ impl Device {
         }
     }
 
-    /// Rows of the items that updates are trained on, the same in all rounds. `None` if the policy draws them in each
-    /// round, or if there is no catalog yet.
+    /// Rows of the items that updates are trained on, in the rounds that disclose most: the same in all of them. `None`
+    /// if the policy draws them in each round, or if there is no catalog yet.
     pub fn fixed_disclosure(&self) -> Option<Vec<u32>> {
-        if self.policy.disclosure != DisclosureMode::Fixed || self.items.is_none() {
+        self.disclosed_under(&self.policy.at_most())
+    }
+
+    /// The same in rounds that are not sealed, or whose sums may be of too few devices for the owner.
+    pub fn open_disclosure(&self) -> Option<Vec<u32>> {
+        self.disclosed_under(&self.policy.in_round(None))
+    }
+
+    /// The same in sealed rounds.
+    pub fn sealed_disclosure(&self) -> Option<Vec<u32>> {
+        self.disclosed_under(&self.policy.in_round(Some(u32::MAX)))
+    }
+
+    fn disclosed_under(&self, policy: &Policy) -> Option<Vec<u32>> {
+        if policy.disclosure != DisclosureMode::Fixed || self.items.is_none() {
             return None;
         }
         let model = self.state.private.as_ref().map_or("", |private| private.model.name.as_str());
         let seed = self.state.randomness(model, RoundId(0), [0; 32]).fixed_disclosure();
-        Some(self.policy.disclosed_items(&self.rows.rows, seed).collect())
+        Some(policy.disclosed_items(&self.rows.rows, seed).collect())
     }
 
     /// Names of the shared model's tables that have a row for each item.

@@ -4,7 +4,7 @@ use super::Device;
 use super::audiences::measures;
 use crate::DeviceError;
 use sottovoce_client::Declined;
-use sottovoce_privacy::{ENCRYPTION, PrivacyConfig, Seal};
+use sottovoce_privacy::{ENCRYPTION, OPEN, PrivacyConfig, Seal};
 use sottovoce_protocol::{PrivacyTerms, RoundTerms};
 
 /// Why a device declines encrypted rounds.
@@ -12,8 +12,9 @@ const NO_ENCRYPTION: &str = "encryption under a key that devices share protects 
     from the server itself, which can have a device open any single update for it: `sottovoce device policy --accept \
     encryption` agrees to that";
 
-/// What needs an owner's word before the device takes part.
-pub const ACCEPTABLE: [&str; 1] = [ENCRYPTION];
+/// Why a device declines open rounds.
+const NO_OPEN: &str = "the federation is open: no seal hides this device's update among those of others, so the server sees \
+    it by itself and can infer from it what is in the history. `sottovoce device policy --accept open` agrees to that";
 
 impl Device {
     /// That these layers are no weaker than this device goes, whatever it met before.
@@ -39,7 +40,11 @@ impl Device {
         }
         let (cohort, least) = (terms.cohort_size, self.policy.least_cohort);
         self.state.account.admit(&config, cohort, least).map_err(|declined| (declined, None))?;
-        self.state.protection.check(terms).map(Some)
+        let kept = self.state.protection.check(terms)?;
+        match config.seal {
+            None if !self.accepts(OPEN) => Err((Declined::terms(NO_OPEN), None)),
+            _ => Ok(Some(kept)),
+        }
     }
 
     /// Keeps the layers of a round that the device takes part in.
@@ -76,7 +81,7 @@ impl Device {
     /// If the change cannot be stored.
     pub fn accept_weaker(&mut self) -> Result<bool, DeviceError> {
         let Some(offered) = self.state.protection.offered.clone() else { return Ok(false) };
-        self.update(|state| (state.protection.kept, state.protection.offered) = (Some(offered), None))?;
+        self.update(|state| state.protection.accept_weaker(offered))?;
         self.declined_round = None;
         self.end_wait();
         Ok(true)

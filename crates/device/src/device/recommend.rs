@@ -48,7 +48,7 @@ impl Device {
     /// The `k` best items that the owner does not have, best first, ties by the smaller row. Needs no network.
     ///
     /// # Errors
-    /// If the device has not taken part in a round yet, and so has no model.
+    /// If the device has no model yet.
     pub fn recommend(&self, k: usize) -> Result<Recommendation, DeviceError> {
         self.explain(k, 0)
     }
@@ -59,7 +59,7 @@ impl Device {
     /// # Errors
     /// As [`recommend`](Self::recommend).
     pub fn explain(&self, k: usize, reasons: usize) -> Result<Recommendation, DeviceError> {
-        let (Some(downloaded), Some(private)) = (&self.shared, &self.state.private) else {
+        let (Some(downloaded), Some(private)) = (&self.shared, self.recommending()) else {
             return Err(DeviceError::NoModel);
         };
         let items = self.items.as_ref().ok_or(DeviceError::NoCatalog)?;

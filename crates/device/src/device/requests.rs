@@ -8,7 +8,7 @@ use crate::schedule::{NextStep, StopReason, WaitReason};
 use crate::state::{Membership, Pending, PrivateModel};
 use crate::transport::{Method, Request, Transport};
 use crate::upload_credential::UploadCredential;
-use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, Outcome, Sealing, Upload};
+use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, Outcome, Sealing, Upload, policy_in};
 use sottovoce_privacy::dp::accountant::Round;
 use sottovoce_privacy::tokens::to_hex;
 use sottovoce_privacy::{PrivacyConfig, anonymous_key};
@@ -38,6 +38,8 @@ pub(super) enum RequestKind {
     Catalog,
     Enrol,
     CheckIn,
+    /// What there is to know of the current model, outside rounds.
+    CurrentModel,
     Model,
     Difference,
     Refuse,
@@ -59,7 +61,7 @@ pub(super) enum RequestKind {
     Report,
 }
 
-/// A round that the device is invited to.
+/// A round that the device is invited to; or a model that it fits by itself.
 pub(super) struct Invitation {
     pub(super) terms: RoundTerms,
     /// Of the shared model.
@@ -70,11 +72,15 @@ pub(super) struct Invitation {
     pub(super) whole_model: bool,
     /// The catalog was downloaded again for this round.
     pub(super) catalog_is_new: bool,
+    /// There is no round: the device fits its private model, and nothing leaves.
+    pub(super) fits_alone: bool,
 }
 
 /// Where the device is in a round; not stored.
 pub(super) enum Phase {
     Idle,
+    /// There is a model that the device does not recommend with yet.
+    Behind(Digest),
     Invited(Box<Invitation>),
     /// The encoded refusal is to be sent.
     Refusing {
@@ -176,6 +182,7 @@ impl Device {
             _ if !may_train => wait(WaitReason::Conditions),
             _ if self.items.is_none() => Ok(self.send(RequestKind::Catalog)),
             Phase::Idle => Ok(self.send(RequestKind::CheckIn)),
+            Phase::Behind(_) => Ok(self.send(RequestKind::CurrentModel)),
             Phase::Invited(_) => self.prepare_round(now),
         }
     }
@@ -258,6 +265,10 @@ impl Device {
                 Request { idempotency_key: Some(secret.idempotency_key("enrol", 0)), ..post("devices") }
             }
             RequestKind::CheckIn => Request { audiences: self.policy.audiences.takes_part, ..post("check-in") },
+            RequestKind::CurrentModel => {
+                let request = get("model", SMALL_RESPONSE);
+                if self.models_are_private { with_bearer(request) } else { request }
+            }
             RequestKind::Model => model(format!("models/{version}")),
             RequestKind::Difference => {
                 let from = self.shared.as_ref().map_or(0, |shared| shared.model.version.0);
@@ -330,12 +341,16 @@ impl Device {
     pub fn train(&mut self, now: Duration) -> Result<(), DeviceError> {
         let Phase::Invited(invitation) = &self.phase else { return Ok(()) };
         self.clock = now;
+        if invitation.fits_alone {
+            return self.fit_alone();
+        }
         if audiences::measures(&invitation.terms) {
             return self.measure(now);
         }
         let (round, model) = (invitation.terms.round, invitation.terms.model.clone());
         let mut ledger = self.state.ledger.clone();
-        let (Outcome { private, disclosed, upload }, upload_credential) = match self.run_round(now, &mut ledger) {
+        let outcome = self.pi_in(&invitation.terms).and_then(|pi| Ok((pi, self.run_round(pi, now, &mut ledger)?)));
+        let (pi, (Outcome { private, disclosed, upload }, upload_credential)) = match outcome {
             Ok(outcome) => outcome,
             Err(declined) => {
                 self.refuse(&declined);
@@ -343,11 +358,15 @@ impl Device {
             }
         };
         let uploads = !matches!(upload, Upload::Nothing);
+        let fitted = self.fit_along(&model, &private);
         let spent = self.spent_in(&invitation.terms);
         self.update(|state| {
             let stored = |values| PrivateModel { model: model.clone(), values };
             state.private = Some(stored(private));
-            state.disclosed = disclosed.map(stored).or(state.disclosed.take());
+            if let Some(values) = disclosed {
+                (state.disclosed, state.disclosed_pi) = (Some(stored(values)), pi);
+            }
+            state.fitted = fitted;
             match upload {
                 Upload::Message(bytes) => state.pending = Some(Pending { round, bytes, upload_credential }),
                 Upload::Sealed(sealing) => state.sealing = Some(sealing),
@@ -362,6 +381,12 @@ impl Device {
             false => self.refuse(&Declined::NothingDisclosed),
         }
         Ok(())
+    }
+
+    /// The pi of this round.
+    fn pi_in(&self, terms: &RoundTerms) -> Result<f64, Declined> {
+        let privacy = PrivacyConfig::read(&terms.privacy).map_err(Declined::terms)?;
+        Ok(policy_in(&self.policy, &privacy, terms).pi())
     }
 
     /// What an update in this round spends against the server, if that has a bound.
@@ -389,8 +414,13 @@ impl Device {
         Ok(())
     }
 
-    /// Runs the client's half of the round, and makes the credential of an anonymous upload.
-    fn run_round(&self, now: Duration, ledger: &mut Ledger) -> Result<(Outcome, Option<UploadCredential>), Declined> {
+    /// Runs the client's half of the round with this pi, and makes the credential of an anonymous upload.
+    fn run_round(
+        &self,
+        pi: f64,
+        now: Duration,
+        ledger: &mut Ledger,
+    ) -> Result<(Outcome, Option<UploadCredential>), Declined> {
         let (Phase::Invited(invitation), Some(shared)) = (&self.phase, &self.shared) else {
             return Err(Declined::NoHistory);
         };
@@ -407,7 +437,7 @@ impl Device {
             policy: &self.policy,
             randomness: &state.randomness(&terms.model.name, terms.round, self.fresh()?),
             key: state.key.as_ref(),
-            identity: self.signing_identity(),
+            identity: self.identity_for(terms),
             client_index: invitation.client_index,
             when,
         };
@@ -415,7 +445,9 @@ impl Device {
             let private = private.as_ref().filter(|private| private.model.name == terms.model.name);
             private.map(|private| private.values.clone())
         };
-        let (private, disclosed) = (values(&state.private), values(&state.disclosed));
+        // A model that was trained on more than this round discloses must not shape its update.
+        let disclosed = values(&state.disclosed).filter(|_| state.disclosed_pi <= pi);
+        let private = values(&state.private);
         let outcome = model.run_round(&round, (private.as_deref(), disclosed.as_deref()), ledger);
         self.options.models.release(model);
         Ok((outcome?, key.map(|key| UploadCredential::new(terms.federation, key))))
@@ -438,6 +470,9 @@ impl Device {
     /// Refuses the round that the device is invited to.
     pub(super) fn refuse(&mut self, declined: &Declined) {
         let Phase::Invited(invitation) = &self.phase else { return };
+        if invitation.fits_alone {
+            return self.give_up_fitting();
+        }
         let (federation, round) = (invitation.terms.federation, invitation.terms.round);
         let mut bytes = Vec::new();
         codec::encode_refusal(federation, round, &declined.refusal(), &mut bytes);

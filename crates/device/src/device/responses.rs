@@ -4,20 +4,20 @@ use super::audiences::{measures, shared_model};
 use super::requests::{Invitation, Phase, RequestKind};
 use super::{Device, DownloadedModel};
 use crate::schedule::{NextStep, StopReason, WaitReason};
-use crate::state::Membership;
-use crate::transport::{Response, TransportError};
+use crate::state::{Membership, State};
+use crate::transport::{Response, TransportError, short};
 use crate::{DeviceError, Items};
 use serde_json::Value;
 use sottovoce_client::{Declined, Digest, Sealing};
 use sottovoce_privacy::{
     PrivacyConfig, PrivacyMechanism, Seal, SecureRng, UPLOAD_RETENTION, anonymous_key, key_digest,
 };
-use sottovoce_protocol::{DecodeError, RoundTerms, SharedModel, codec};
+use sottovoce_protocol::{DecodeError, Layout, RoundTerms, SharedModel, codec};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What follows from a response.
-enum Transition {
+pub(super) enum Transition {
     /// Go on at once.
     Continue,
     /// Wait as long as the server asked for, or else this long, or else not at all.
@@ -32,7 +32,7 @@ enum Transition {
 const NO_ROSTER: &str = "devices of this round sign with identities, and this device has no roster to look them up in: its \
     owner gets that list of public keys from somebody other than the server";
 
-type Handled = Result<Transition, DeviceError>;
+pub(super) type Handled = Result<Transition, DeviceError>;
 
 impl Device {
     /// Handles the response to the request that [`next_action`](Self::next_action) gave. Returns when to come back if
@@ -86,6 +86,7 @@ impl Device {
             RequestKind::Catalog => self.handle_catalog(response),
             RequestKind::Enrol => self.handle_enrolment(&response),
             RequestKind::CheckIn => self.handle_check_in(&response),
+            RequestKind::CurrentModel => self.handle_current_model(&response),
             RequestKind::Model => self.handle_model(&response),
             RequestKind::Difference => self.handle_difference(&response),
             RequestKind::Refuse => Ok(self.handle_refusal()),
@@ -139,7 +140,12 @@ impl Device {
         match response.status {
             200 => (),
             204 => {
-                let state = response.header("sottovoce-state").unwrap_or("waiting").chars().take(32).collect();
+                let state: String = response.header("sottovoce-state").unwrap_or("waiting").chars().take(32).collect();
+                self.waits_for = response.header("sottovoce-waits-for").map(short);
+                if let Some(digest) = self.missing_model(response, &state) {
+                    self.phase = Phase::Behind(digest);
+                    return Ok(Transition::Continue);
+                }
                 let interval = self.options.timing.check_in_interval;
                 return Ok(Transition::Wait(WaitReason::NoRound { state }, Some(interval)));
             }
@@ -168,8 +174,10 @@ impl Device {
                 Err(declined)
             }
         };
+        self.waits_for = None;
         let client_index = response.header("sottovoce-seat").and_then(|index| index.parse().ok());
-        let invitation = Invitation { terms, digest, client_index, whole_model: false, catalog_is_new: false };
+        let (whole_model, catalog_is_new, fits_alone) = (false, false, false);
+        let invitation = Invitation { terms, digest, client_index, whole_model, catalog_is_new, fits_alone };
         self.phase = Phase::Invited(Box::new(invitation));
         if let Err(declined) = checked {
             self.refuse(&declined);
@@ -194,14 +202,15 @@ impl Device {
 
     /// The server has rolled training back with this version, to unlearn somebody. Private models trained with an
     /// earlier version begin anew, because they have learnt from that person too.
-    fn roll_back(&mut self, version: Option<u64>) -> Result<(), DeviceError> {
+    pub(super) fn roll_back(&mut self, version: Option<u64>) -> Result<(), DeviceError> {
         let Some(version) = version else { return Ok(()) };
         let is_earlier = self.shared.as_ref().is_none_or(|shared| shared.model.version.0 < version);
-        let is_trained = self.state.private.is_some() || self.state.disclosed.is_some();
+        let State { private, disclosed, fitted, .. } = &self.state;
+        let is_trained = private.is_some() || disclosed.is_some() || fitted.is_some();
         if !(is_earlier && is_trained) {
             return Ok(());
         }
-        self.update(|state| (state.private, state.disclosed) = (None, None))
+        self.update(|state| (state.private, state.disclosed, state.fitted) = (None, None, None))
     }
 
     /// Whether to take part, before anything is downloaded.
@@ -235,13 +244,17 @@ impl Device {
         if !measures(terms) {
             PrivacyMechanism::new(&privacy, &layout, terms.cohort_size).map_err(Declined::terms)?;
         }
+        self.check_size(&layout)
+    }
+
+    /// That the device can store a model of these tables.
+    pub(super) fn check_size(&self, layout: &Layout) -> Result<(), Declined> {
         let bytes: u64 = layout.shapes().iter().map(|shape| 4 * shape.values() as u64).sum();
         let limit = self.options.bounds.model_bytes;
-        if bytes > limit {
-            let why = format!("a model of {bytes} bytes, this device stores at most {limit}");
-            return Err(Declined::terms(why));
+        match bytes > limit {
+            true => Err(Declined::terms(format!("a model of {bytes} bytes, this device stores at most {limit}"))),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn handle_model(&mut self, response: &Response) -> Handled {
@@ -252,7 +265,7 @@ impl Device {
         }
     }
 
-    fn send_credential_with_models(&mut self) -> Transition {
+    pub(super) fn send_credential_with_models(&mut self) -> Transition {
         self.models_are_private = true;
         Transition::Continue
     }

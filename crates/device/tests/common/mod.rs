@@ -337,7 +337,8 @@ pub fn enrolment(user: u64) -> Enrolment {
     let policy = Policy::new(0.6).unwrap();
     let secret = Secret::new([user as u8 + 1; 32]);
     let seeds = Seeds::Simulated { seed: 3, user };
-    Enrolment { history: history(user), seeds, ..Enrolment::new("memory:", "films", TOKEN, secret, policy) }
+    let accept = ["open".to_owned()].into();
+    Enrolment { history: history(user), seeds, accept, ..Enrolment::new("memory:", "films", TOKEN, secret, policy) }
 }
 
 /// A store that outlives the device: a device opened again finds what the one before has stored.

@@ -3,6 +3,7 @@
 use super::markup::plain;
 use super::number::Format;
 use super::table::{Cell, CellRank, Table};
+use std::collections::BTreeSet;
 
 impl Table {
     /// The table as aligned text, at most `width` columns wide where labels can be shortened to make it so.
@@ -69,6 +70,8 @@ impl<'a> Layout<'a> {
         let longest = table.rows.iter().map(|row| columns(&row.label) + indent(&row.group)).max();
         let wanted = longest.unwrap_or(0).max(columns(&table.stub));
         let label_width = wanted.min(width.saturating_sub(taken).max(SHORTEST_LABEL));
+        // Rows that nobody can tell apart are worse than lines that the terminal wraps.
+        let label_width = (label_width..wanted).find(|&width| are_distinct(table, width)).unwrap_or(wanted);
         Layout { table, cells, cell_ranks, label_width, widths }
     }
 
@@ -127,6 +130,13 @@ impl<'a> Layout<'a> {
             line(out, &plain(note));
         }
     }
+}
+
+/// Whether labels of rows that differ still do if they are shortened to this width.
+fn are_distinct(table: &Table, width: usize) -> bool {
+    let labels = table.rows.iter().map(|row| (row.group.as_str(), row.label.as_str()));
+    let shortened = |(group, label): (_, &str)| (group, shorten(label, width.saturating_sub(indent(group))));
+    labels.clone().map(shortened).collect::<BTreeSet<_>>().len() == labels.collect::<BTreeSet<_>>().len()
 }
 
 fn parts(table: &Table, cell_ranks: &[Vec<CellRank>]) -> Vec<Vec<Parts>> {

@@ -61,6 +61,7 @@ fn rows(task: &Arc<Classification>, aggregations: &[Aggregation], rates: &[f64])
         fixed: fixed(aggregation),
         swept: Vec::new(),
         tuned_at: (tuning != Tuning::None && aggregation != baseline).then(|| fixed(baseline)),
+        select: Vec::new(),
         tuning: tuning.clone(),
         learner: Learner::Classifier(task.clone()),
         only: None,

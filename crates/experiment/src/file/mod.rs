@@ -14,7 +14,7 @@ use crate::metric::MetricAt;
 use crate::search::{Method, Space};
 pub use reader::FileError;
 pub(crate) use reader::did_you_mean;
-pub(crate) use rows::combinations;
+pub use rows::combinations;
 use serde::{Serialize, Serializer};
 use sottovoce_data::{CatalogRule, Cleaning, Columns, GraphConfig, Split};
 use sottovoce_evaluate::Protocol;
@@ -168,6 +168,8 @@ pub struct RowSpec {
     pub swept: Vec<(String, Value)>,
     /// What is tuned on the validation part.
     pub tuning: Tuning,
+    /// Candidates that people's devices choose between before the final training, by setting.
+    pub select: Vec<(String, Vec<Value>)>,
     /// The fixed settings of another row, whose tuned settings this row takes over.
     pub tuned_at: Option<Vec<(String, Value)>>,
     /// The labels of the data sets it takes part in; all if absent.

@@ -8,11 +8,14 @@ use sottovoce_models::registry::{Model, find_in};
 use sottovoce_models::settings::{Setting, Value, find};
 use std::cell::RefCell;
 
-const MODEL: &str = "name, label, data, set, sweep, grid, search, choose_at";
+const MODEL: &str = "name, label, data, set, sweep, grid, search, select, choose_at";
 const SEARCH: &str = "method, trials, startup, at_once, over";
 
 /// Settings and their values.
 type Point = Vec<(String, Value)>;
+
+/// Settings, each with several values.
+type Lists = [(String, Vec<Value>)];
 
 /// One row a `[[model]]`, or one a value of its sweep; and what to say about settings under earlier names.
 pub(super) fn rows(
@@ -47,7 +50,8 @@ fn rows_of_model(
     let fixed = fields.read("set", |field| settings.values(field))?.unwrap_or_default();
     let sweep = fields.read("sweep", |field| settings.lists(field))?.unwrap_or_default();
     let tuning = settings.tuning(&fields)?;
-    once(&fields, &fixed, &sweep, &tuning)?;
+    let select = fields.read("select", |field| settings.lists(field))?.unwrap_or_default();
+    once(&fields, (&fixed, &sweep, &select), &tuning)?;
     let family = fields.read("label", Field::text)?.unwrap_or_else(|| model.title.to_owned());
     let only = fields.read("data", |field| field.each(|item| known_label(item, labels)))?;
     let combinations = combinations(&sweep);
@@ -60,6 +64,7 @@ fn rows_of_model(
         learner: Learner::Recommender(model),
         fixed: with(&swept),
         tuning: tuning.clone(),
+        select: select.clone(),
         tuned_at: tuned_at.as_ref().filter(|other| **other != swept).map(with),
         only: only.clone(),
         swept,
@@ -80,7 +85,7 @@ fn known_label(field: Field<'_>, labels: &[String]) -> Result<String> {
 
 /// Every combination of lists of values, in their order; the last setting varies fastest. Of no lists there is one,
 /// empty.
-pub(crate) fn combinations(lists: &[(String, Vec<Value>)]) -> Vec<Point> {
+pub fn combinations(lists: &Lists) -> Vec<Point> {
     lists.iter().fold(vec![Vec::new()], |combinations, (key, values)| {
         let extend = |start: &Point, value: &Value| {
             let mut longer = start.clone();
@@ -219,7 +224,7 @@ impl ModelSettings {
     /// Every setting that is neither fixed nor swept.
     fn whole_space(&self, model: &Fields<'_>) -> Result<Space> {
         let mut bound = Vec::new();
-        for key in ["set", "sweep"] {
+        for key in ["set", "sweep", "select"] {
             if let Some(table) = model.read(key, Field::table)? {
                 bound.extend(table.keys().map(|key| -> &str { key.get_ref() }));
             }
@@ -270,7 +275,7 @@ impl ModelSettings {
 }
 
 /// A setting is given in one place.
-fn once(fields: &Fields<'_>, fixed: &Point, sweep: &[(String, Vec<Value>)], tuning: &Tuning) -> Result<()> {
+fn once(fields: &Fields<'_>, (fixed, sweep, select): (&Point, &Lists, &Lists), tuning: &Tuning) -> Result<()> {
     let tuned: Vec<(&'static str, &str)> = match tuning {
         Tuning::None => Vec::new(),
         Tuning::Grid(lists) => lists.iter().map(|(key, _)| ("grid", key.as_str())).collect(),
@@ -280,8 +285,9 @@ fn once(fields: &Fields<'_>, fixed: &Point, sweep: &[(String, Vec<Value>)], tuni
     };
     let fixed = fixed.iter().map(|(key, _)| ("set", key.as_str()));
     let sweep = sweep.iter().map(|(key, _)| ("sweep", key.as_str()));
+    let select = select.iter().map(|(key, _)| ("select", key.as_str()));
     let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (table, key) in fixed.chain(sweep).chain(tuned) {
+    for (table, key) in fixed.chain(sweep).chain(tuned).chain(select) {
         if let Some((first, _)) = seen.iter().find(|(_, other)| *other == key) {
             return Err(fields.error(table, format!("{key} is in `{first}` and in `{table}`")));
         }

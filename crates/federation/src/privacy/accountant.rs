@@ -24,6 +24,8 @@ pub struct PrivacyAccountant {
     delta: f64,
     budget: Option<Budget>,
     accountant: Accountant,
+    /// Rounds of what was spent before.
+    before: u64,
     /// Where each device has noise of its own: rounds that it took part in.
     taken: Vec<u32>,
     /// The most of those.
@@ -45,12 +47,22 @@ impl PrivacyAccountant {
         let budget = budget.map(|epsilon| Budget::new(epsilon, delta)).transpose()?;
         let accountant = Accountant::default();
         accountant.rdp(delta)?;
-        Ok(Self { noise: *noise, delta, budget, accountant, taken: Vec::new(), most: 0, revealed: Vec::new() })
+        let (taken, revealed) = (Vec::new(), Vec::new());
+        Ok(Self { noise: *noise, delta, budget, accountant, before: 0, taken, most: 0, revealed })
+    }
+
+    /// The same for the same people, after what was spent on another training. Where each device has noise of its own,
+    /// the device that took part most often is counted in each.
+    pub(crate) fn after(mut self, earlier: &Self) -> Self {
+        self.accountant.clone_from(&earlier.accountant);
+        self.before = earlier.accountant.rounds();
+        self.revealed.clone_from(&earlier.revealed);
+        self
     }
 
     /// Rounds held so far: where each device has noise of its own, of the one that took part most often.
     pub(crate) fn rounds(&self) -> u64 {
-        self.accountant.rounds()
+        self.accountant.rounds() - self.before
     }
 
     /// From now on accounts for noise of another multiplier.

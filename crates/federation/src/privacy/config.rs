@@ -7,14 +7,58 @@ use sottovoce_models::federated::BudgetShare;
 use sottovoce_models::settings::Choice as _;
 use sottovoce_models::{choices, config};
 use sottovoce_privacy::dp::AdaptiveClip;
-use sottovoce_privacy::dp::accountant::{Budget, noise_for};
+use sottovoce_privacy::dp::accountant::{Budget, BudgetedRounds, Round, noise_for, noise_for_parts};
+use sottovoce_privacy::keeper::{self, KeeperSeal};
 use sottovoce_privacy::quantize::RowLayout;
 use sottovoce_privacy::{
     Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig, PrivacyError, Quantization, Scheme, Seal, SecureRng,
 };
 
-/// The least noise that there are accountant for, in clips.
+/// The fraction of a cohort without which a keeper opens nothing, by default.
+const KEEPER_LEAST: f64 = 0.3;
+
+/// Which keeper a federation has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeeperKeys {
+    /// The keeper's public key.
+    pub key: [u8; 32],
+    /// Digest of the secret by which the server has rounds opened.
+    pub opener: [u8; 32],
+}
+
+/// Of nobody: a key whose secret everybody knows, for simulations, in which nothing is sealed.
+impl Default for KeeperKeys {
+    fn default() -> Self {
+        let mut key = [0; 32];
+        key[0] = 9;
+        Self { key, opener: [0; 32] }
+    }
+}
+
+/// Keys that a seal needs; each matters to one kind of seal only.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SealKeys<'a> {
+    /// Where updates are encrypted: the digest of the key that devices share.
+    pub(crate) shared: Option<&'a str>,
+    pub(crate) keeper: KeeperKeys,
+}
+
+/// How a choice between candidates shares the budget: by the fraction of what 1 / s^2 adds up to.
+struct ChoiceShares {
+    first: f64,
+    comparison: f64,
+    last: f64,
+}
+
+/// The comparison is a mean over everybody of a few values, and needs little. What the first trainings find is only
+/// compared.
+const CHOICE: ChoiceShares = ChoiceShares { first: 0.25, comparison: 0.05, last: 0.7 };
+
+/// The least noise that the accountant knows, in clips.
 const MIN_NOISE: f64 = 0.05;
+
+/// A server seals the updates of rounds of so many devices unless its operator says otherwise (docs/decisions/0042).
+pub const SEALED_FROM: usize = 100;
 
 choices! {
     /// Where noise is added.
@@ -67,6 +111,8 @@ choices! {
         None => "none",
         /// Secure aggregation.
         Secagg => "secagg",
+        /// Masks with a keeper.
+        Keeper => "keeper",
         /// BFV encryption.
         Bfv => "bfv",
         /// CKKS-style encryption.
@@ -79,9 +125,9 @@ config! {
     pub(crate) struct PrivacySettings in Privacy {
         /// Differential privacy: noise for whole histories, by the server on the sum, by each device, or by each device
         /// its share (with a seal); or for single interactions, by each device in training (sgd)
-        noise: NoiseKind = NoiseKind::None;
+        pub(crate) noise: NoiseKind = NoiseKind::None;
         /// With noise: its distribution; laplace, with noise = central or local, bounds updates by their L1 norm
-        noise_shape: NoiseShape = NoiseShape::Gaussian;
+        pub(crate) noise_shape: NoiseShape = NoiseShape::Gaussian;
         /// The largest norm of an update, or with noise = sgd of an interaction's gradient; longer ones are clipped;
         /// 0: any
         clip: Option<f64> = None, in 0.0..=1e6;
@@ -100,20 +146,25 @@ config! {
         epsilon: Option<f64> = None, in 0.0..=1e6;
         /// With noise on sums: sample each device independently, or cohorts of one size
         sampling: SamplingKind = SamplingKind::Poisson;
-        /// What hides single updates: secure aggregation; or encryption under a key that devices share, which protects
-        /// a stolen database, not from a server that lies
-        seal: SealKind = SealKind::None;
+        /// What hides single updates: secure aggregation, which a server takes for cohorts of 100 or more if this is
+        /// not set; masks with a keeper, a second party, for which devices come once; or encryption under a key that
+        /// devices share, which protects a stolen database, not from a server that lies
+        pub(crate) seal: SealKind = SealKind::None;
         /// With a seal: hash rows into this many buckets per table instead of sending whole tables; 0: whole tables
         buckets: Option<usize> = None, in 0..=100_000_000;
         /// With a seal or noise: quantisation range; larger values are clipped
         seal_range: f64 = 8.0, in 1e-6..=1e6 => [log];
-        /// With seal = secagg: fraction of a cohort that may drop out
+        /// With seal = secagg or keeper: fraction of a cohort that may drop out; with a keeper it sets the shares of
+        /// noise alone
         seal_dropout: f64 = 0.3, in 0.0..=0.9;
-        /// With seal = secagg: fraction of a cohort that may collude with the server
+        /// With seal = secagg or keeper: fraction of a cohort that may collude with the server
         seal_colluding: f64 = 0.1, in 0.0..=0.9;
         /// With seal = secagg: devices sign their keys with identities that they know of each other without the server,
-        /// and confirm who is counted
+        /// and confirm who is counted; with seal = keeper: they sign for the keeper, which knows them
         seal_identities: bool = false;
+        /// With seal = keeper: the fewest updates that are opened together; 0: 30 % of a cohort, and with noise =
+        /// distributed as many as there are shares of it
+        keeper_least: Option<usize> = None, in 0..=1_000_000;
         /// Without a seal: uploads carry a one-time token of their round instead of the device's credential
         anonymous: bool = false;
     }
@@ -146,8 +197,7 @@ impl PrivacySettings {
     }
 
     /// The server's part in a training of so many rounds, each of which expects so many updates and asks so many
-    /// devices of a population, `uniform` if all are as likely to be asked; `None` if nothing protects updates. `key`
-    /// is the digest of the key that devices share, where updates are encrypted.
+    /// devices of a population, `uniform` if all are as likely to be asked; `None` if nothing protects updates.
     ///
     /// # Errors
     /// If the layers do not go together.
@@ -156,17 +206,19 @@ impl PrivacySettings {
         (expected, asked, population): (usize, usize, usize),
         (rounds, uniform): (u64, bool),
         shares: &'static [BudgetShare],
-        key: Option<&str>,
+        keys: &SealKeys<'_>,
         generator: SecureRng,
     ) -> Result<Option<PrivacyEngine>, FederationError> {
-        if self.seal_identities && self.seal != SealKind::Secagg {
+        if self.seal_identities && !matches!(self.seal, SealKind::Secagg | SealKind::Keeper) {
             let found = format!("true with seal = {}", self.seal.name());
-            return Err(FederationError::setting("seal_identities", found, "seal = secagg: only its keys are signed"));
+            let expected = "seal = secagg or keeper: only their keys and seeds are signed";
+            return Err(FederationError::setting("seal_identities", found, expected));
         }
         if self.is_none() {
             return Ok(None);
         }
-        if let Some(wrong) = key.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit()))) {
+        if let Some(wrong) = keys.shared.filter(|key| !(key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit())))
+        {
             let expected = "64 hexadecimal digits, as `federation key` prints them";
             return Err(FederationError::setting("seal_key_digest", wrong, expected));
         }
@@ -175,9 +227,9 @@ impl PrivacySettings {
         let rounds = if shares.is_empty() { rounds } else { 1 };
         let multiplier = self.noise_multiplier((expected, population), rounds, uniform)?;
         let adaptive = self.adaptive(multiplier, expected)?;
-        let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), key)?;
+        let protection = self.protection(multiplier, (expected, asked), adaptive.as_ref(), keys)?;
         protection.check()?;
-        if self.seal_identities {
+        if self.seal_identities && self.seal == SealKind::Secagg {
             protection.seals(asked as u32)?;
         }
         if self.anonymous && protection.seal.is_some() {
@@ -230,16 +282,65 @@ impl PrivacySettings {
     }
 
     /// How much noise there is: what was set, or what the budget needs for all rounds.
-    fn noise_multiplier(
+    pub(crate) fn noise_multiplier(
         &self,
-        (expected, population): (usize, usize),
+        sizes: (usize, usize),
         rounds: u64,
         uniform: bool,
     ) -> Result<f64, FederationError> {
+        match self.budgeted(sizes, uniform)? {
+            Some((budget, round)) => Ok(noise_for(&budget, round, rounds)?),
+            None => Ok(self.noise_multiplier),
+        }
+    }
+
+    /// Standard deviation of noise of this multiplier on the sum of so many updates, in clips; 0 where it does not hide
+    /// whole histories.
+    pub(crate) fn noise_on_sums(&self, multiplier: f64, updates: usize) -> f64 {
+        match self.placement() {
+            Some(Placement::Central | Placement::Distributed) => multiplier,
+            Some(Placement::Local) => multiplier * (updates as f64).sqrt(),
+            Some(Placement::Sgd) | None => 0.0,
+        }
+    }
+
+    /// The noise of a choice between candidates: of each of so many first trainings, of the comparison, and of the last
+    /// training; what was set, or what the budget needs for all of them together.
+    pub(crate) fn choice_noise(
+        &self,
+        sizes: (usize, usize),
+        (rounds, uniform): (u64, bool),
+        trainings: u64,
+    ) -> Result<[f64; 3], FederationError> {
+        let Some((budget, round)) = self.budgeted(sizes, uniform)? else { return Ok([self.noise_multiplier; 3]) };
+        let comparison = match self.distribution() {
+            NoiseDistribution::Gaussian => Round::Poisson { rate: 1.0, multiplier: 1.0 },
+            NoiseDistribution::Laplace => Round::Laplace { rate: 1.0, scale: 1.0 },
+        };
+        let first = (trainings as f64 * CHOICE.last / CHOICE.first).sqrt();
+        let last = CHOICE.last + if trainings == 0 { CHOICE.first } else { 0.0 };
+        let compared = (last / CHOICE.comparison).sqrt();
+        let mut parts = vec![
+            BudgetedRounds { round, rounds, times: 1.0 },
+            BudgetedRounds { round: comparison, rounds: 1, times: compared },
+        ];
+        if trainings > 0 {
+            parts.push(BudgetedRounds { round, rounds: rounds * trainings, times: first });
+        }
+        let noise = noise_for_parts(&budget, &parts)?;
+        Ok([first, compared, 1.0].map(|times| times * noise))
+    }
+
+    /// The budget and a round, where the noise follows from them.
+    fn budgeted(
+        &self,
+        (expected, population): (usize, usize),
+        uniform: bool,
+    ) -> Result<Option<(Budget, Round)>, FederationError> {
         let wrong =
             |expected: &str| FederationError::setting("noise_multiplier", self.noise_multiplier.to_string(), expected);
         let Some(placement) = self.placement().filter(|_| self.noise_multiplier < MIN_NOISE) else {
-            return Ok(self.noise_multiplier);
+            return Ok(None);
         };
         if self.noise_multiplier > 0.0 {
             return Err(wrong("at least 0.05, or 0: what the budget needs"));
@@ -262,7 +363,7 @@ impl PrivacySettings {
             _ => 1.0,
         };
         let noise = Noise { distribution: self.distribution(), ..Noise::new(placement, 1.0) };
-        Ok(noise_for(&Budget::new(epsilon, self.delta)?, each_by_chance(&noise, rate), rounds)?)
+        Ok(Some((Budget::new(epsilon, self.delta)?, each_by_chance(&noise, rate))))
     }
 
     /// How the clip follows the lengths of updates, if it does.
@@ -284,12 +385,28 @@ impl PrivacySettings {
         Ok(Some(AdaptiveClip::new(f64::from(clip), quantile, self.clip_learning_rate, count_noise)?))
     }
 
+    /// The fewest updates that a keeper opens together, where so many are expected and so many shares make up the
+    /// noise: with fewer a sum would have less than all of it.
+    fn keeper_least(&self, expected: usize, shares: u32) -> Result<u32, FederationError> {
+        let least = match self.keeper_least {
+            Some(least) if least < shares as usize => {
+                let expected = format!(
+                    "at least {shares}, which are the shares of noise that a sum must have; or more seal_dropout"
+                );
+                return Err(FederationError::setting("keeper_least", least.to_string(), expected));
+            }
+            Some(least) => least as u32,
+            None => ((expected as f64 * KEEPER_LEAST).ceil() as u32).max(shares),
+        };
+        Ok(least.max(keeper::LEAST))
+    }
+
     fn protection(
         &self,
         multiplier: f64,
         (expected, asked): (usize, usize),
         adaptive: Option<&AdaptiveClip>,
-        key: Option<&str>,
+        keys: &SealKeys<'_>,
     ) -> Result<PrivacyConfig, FederationError> {
         let multiplier = match adaptive {
             Some(adaptive) => adaptive.update_multiplier(multiplier)?,
@@ -316,13 +433,20 @@ impl PrivacySettings {
         let rows = self.buckets.map_or(RowLayout::Dense, |buckets| RowLayout::Buckets(buckets as u32));
         let clip = self.clip().filter(|_| self.noise != NoiseKind::Sgd);
         let integers = Quantization { range: self.seal_range as f32, clip, devices: devices as u32, rows };
-        let encrypted = |scheme| Seal::Encryption { scheme, key: key.unwrap_or(&"0".repeat(64)).to_owned() };
+        let encrypted = |scheme| Seal::Encryption { scheme, key: keys.shared.unwrap_or(&"0".repeat(64)).to_owned() };
         let seal = match self.seal {
             SealKind::Secagg => Some(Seal::SecureAggregation {
                 dropout: self.seal_dropout,
                 colluding: self.seal_colluding,
                 identities: self.seal_identities,
             }),
+            SealKind::Keeper => Some(Seal::Keeper(KeeperSeal {
+                key: keys.keeper.key,
+                opener: keys.keeper.opener,
+                least: self.keeper_least(expected, noise.map_or(1, |noise| noise.shares))?,
+                colluding: self.seal_colluding,
+                identities: self.seal_identities,
+            })),
             SealKind::Bfv => Some(encrypted(Scheme::Bfv)),
             SealKind::Ckks => Some(encrypted(Scheme::Ckks)),
             SealKind::None => None,

@@ -85,6 +85,16 @@ impl PrivacyEngine {
         self
     }
 
+    /// The same after what was spent on earlier trainings of the same people.
+    #[must_use]
+    pub(crate) fn after(mut self, earlier: Option<&PrivacyAccountant>) -> Self {
+        self.accountant = match (self.accountant, earlier) {
+            (Some(accountant), Some(earlier)) => Some(accountant.after(earlier)),
+            (accountant, _) => accountant,
+        };
+        self
+    }
+
     /// The same where rounds share the budget so; the multiplier so far is that of a round that spends all of it.
     #[must_use]
     pub fn sharing(mut self, shares: &'static [BudgetShare]) -> Self {

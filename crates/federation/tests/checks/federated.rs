@@ -18,6 +18,21 @@ use std::collections::BTreeMap;
 const ITEMS: usize = 40;
 const SEED: u64 = 5;
 
+/// One upload a device, and no other sum than with other seals.
+#[test]
+fn equality_keeper() {
+    let seal = [COHORT, ("seal", word("keeper"))];
+    every_federated_model(|entry| assert_equality(entry, &seal, &[], Policy::new(1.0).unwrap()));
+}
+
+/// With noise that devices add in shares, and that the keeper takes no more off than the server.
+#[test]
+fn equality_keeper_with_noise() {
+    let noise = [("noise", word("distributed")), ("clip", Value::Real(0.5)), ("sampling", word("fixed"))];
+    let settings: Vec<Given> = [COHORT, ("seal", word("keeper"))].into_iter().chain(noise).collect();
+    assert_equality(&find("fpl").unwrap(), &settings, &[], Policy::new(1.0).unwrap());
+}
+
 fn checked(entry: &Entry, given: Vec<Given>) -> Settings {
     registry::find(entry.info.name).unwrap().settings(given).unwrap()
 }

@@ -3,12 +3,15 @@
 use super::{Given, builder};
 use sottovoce_client::{Declined, DeviceRound, Digest, LoadedModel, NoFigures, Sealing, Secret, Seeds, Upload};
 use sottovoce_core::{Catalog, Facts, Histories, History, Rng};
-use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, Population};
+use sottovoce_federation::{Coordinator, DownloadMessage, FederationBuilder, KeeperKeys, Population};
 use sottovoce_models::TensorData;
-use sottovoce_privacy::{SecureRng, secagg};
+use sottovoce_privacy::{PrivacyMechanism, SecureRng, keeper, secagg};
 use sottovoce_protocol::{Ledger, Policy, Received, RoundTerms, SharedModel, codec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The secrets of the keeper and of the server that asks it.
+const KEEPER: ([u8; 32], [u8; 32]) = ([5; 32], [6; 32]);
 
 /// What a device stores.
 #[derive(Default)]
@@ -48,7 +51,9 @@ impl Deployment {
             (user, Device { history, sequence, ..Device::default() })
         };
         let devices: BTreeMap<u32, Device> = population.devices.iter().map(device).collect();
+        let (key, opener) = (keeper::Keeper::new(KEEPER.0, 0, None).public(), keeper::opener(&KEEPER.1));
         let builder = FederationBuilder {
+            keeper: Some(KeeperKeys { key, opener }),
             facts: catalog.and_then(|catalog| catalog.facts.clone()),
             ..builder(devices.len(), histories.catalog_size(), seed)
         };
@@ -89,35 +94,40 @@ impl Deployment {
             arriving.into_iter().map(|(index, user)| (user, (index, self.answer((index, user), &terms)))).collect();
         let server = &mut self.server;
         let (mut updates, mut received) = (server.ordered_aggregator(&cohort), Received::new(server.layout()));
-        let (mut quantized, mut sealed) = (Vec::new(), Vec::new());
+        let (mut quantized, mut sealed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let model = Digest::of(&server.distributed().parameters);
         let quantized_privacy = server.privacy().filter(|privacy| privacy.sends_quantized());
         let words = quantized_privacy.map_or(0, |privacy| privacy.quantizer().length());
+        let kept_config = |privacy: &PrivacyMechanism| privacy.config().keeper_config(&terms, model.bytes(), words);
+        let kept_by = server.privacy().and_then(kept_config);
         for (user, (index, upload)) in uploads {
-            match upload {
-                Upload::Message(bytes) if words > 0 => {
+            match (upload, &kept_by) {
+                (Upload::Message(bytes), Some((config, _))) => {
+                    kept.push(keeper::Upload::check(config, index, &bytes).unwrap());
+                }
+                (Upload::Message(bytes), None) if words > 0 => {
                     let layout = server.layout().fingerprint();
                     quantized.push(codec::decode_quantized(&bytes, layout, words).unwrap().words);
                 }
-                Upload::Message(bytes) => {
+                (Upload::Message(bytes), None) => {
                     codec::decode_update(&bytes, &mut received).unwrap();
                     received.check(&terms).unwrap();
                     updates.add(user, received.update()).unwrap();
                 }
-                Upload::Sealed(sealing) => sealed.push((index, sealing)),
-                Upload::Nothing => {}
+                (Upload::Sealed(sealing), _) => sealed.push((index, sealing)),
+                (Upload::Nothing, _) => {}
             }
         }
         let mut aggregate = updates.finish();
         quantized.iter().for_each(|words| aggregate.add_quantized(words));
         if !sealed.is_empty() {
-            let config = server
-                .privacy()
-                .unwrap()
-                .config()
-                .secagg_config(&terms, Digest::of(&server.distributed().parameters).bytes(), words)
-                .unwrap();
+            let config = server.privacy().unwrap().config().secagg_config(&terms, model.bytes(), words).unwrap();
             let sum = secure_sum(config, sealed);
             aggregate.add_sum(&sum.words, sum.counted.len() as u64);
+        }
+        if let Some((config, _)) = kept_by {
+            let updates = kept.len() as u32;
+            aggregate.add_sum(&kept_sum(config, kept), updates.into());
         }
         server.record_participants(&cohort).unwrap();
         server.apply(terms.round, &mut aggregate).unwrap();
@@ -191,6 +201,19 @@ fn download(held: &mut Option<Arc<SharedModel>>, server: &Coordinator) {
             Arc::new(codec::decode_model(&bytes).unwrap())
         }
     });
+}
+
+/// The sum with the help of a keeper; whoever uploaded may be gone.
+fn kept_sum(config: keeper::Config, uploads: Vec<keeper::Upload>) -> Vec<u32> {
+    let (mut masked, updates) = (vec![0u32; config.words()], uploads.len() as u32);
+    for upload in &uploads {
+        masked.iter_mut().zip(&upload.words).for_each(|(sum, word)| *sum = sum.wrapping_add(*word));
+    }
+    let entries = uploads.into_iter().map(keeper::Entry::from).collect();
+    let opening = keeper::Opening { config, secret: KEEPER.1.into(), entries };
+    let keeper = keeper::Keeper::new(KEEPER.0, 0, None);
+    let masks = keeper.admit(&opening, &mut keeper::MemoryRecord::default()).unwrap();
+    keeper::unmask(masked, &masks.sum(), updates).expect("the masks cancel")
 }
 
 /// Secure aggregation with everybody present until the end.

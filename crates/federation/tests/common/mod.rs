@@ -93,6 +93,7 @@ pub(crate) fn builder(devices: usize, items: usize, seed: u64) -> FederationBuil
         rounds: None,
         secret: None,
         key_digest: None,
+        keeper: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     AggregationSpec, BudgetShare, ClientModel, Cohort, DpSgd, Entry, EpochTraffic, FeatureUse, FederatedModel,
-    Population, Schedule, ServerModel, TrainInput, TrainResult, WorkingMemory,
+    Population, PublicFacts, Schedule, ServerModel, TrainInput, TrainResult, WorkingMemory,
 };
 use crate::settings::{Config, Settings, TermsError};
 use crate::{ModelError, Reason, ReasonKind, features};
@@ -128,6 +128,12 @@ pub trait AnyModel: Send + Sync {
     /// If the model needs facts and the catalog has none.
     fn set_features(&mut self, catalog: Option<&Catalog>) -> Result<(), ModelError>;
 
+    /// The same with the settings filled in that were left to a rule: see [`FederatedModel::fitted`].
+    fn fitted(&self, public: &PublicFacts<'_>) -> DynModel;
+
+    /// See [`FederatedModel::READOUT`].
+    fn readout(&self) -> &'static [&'static str];
+
     /// The facts or the content that it uses; empty for models that use none.
     fn features(&self) -> &Arc<Facts>;
 
@@ -172,11 +178,17 @@ pub trait AnyModel: Send + Sync {
 }
 
 struct Configured<M: FederatedModel> {
+    /// As it was given, before any rule.
+    given: M::Config,
     config: M::Config,
     features: Arc<Facts>,
 }
 
 impl<M: FederatedModel> Configured<M> {
+    fn new(config: M::Config, features: Arc<Facts>) -> Self {
+        Self { given: config.clone(), config, features }
+    }
+
     fn scheduled(&self, schedule: Option<&Schedule>) -> M::Config {
         let config = self.config.clone();
         match schedule {
@@ -194,6 +206,16 @@ impl<M: FederatedModel> AnyModel for Configured<M> {
             FeatureUse::Facts => Arc::clone(features::of_catalog(M::INFO.name, catalog)?),
         };
         Ok(())
+    }
+
+    fn fitted(&self, public: &PublicFacts<'_>) -> DynModel {
+        let Self { given, features, .. } = self;
+        let config = M::fitted(given.clone(), public);
+        Box::new(Self { given: given.clone(), config, features: Arc::clone(features) })
+    }
+
+    fn readout(&self) -> &'static [&'static str] {
+        M::READOUT
     }
 
     fn features(&self) -> &Arc<Facts> {
@@ -270,7 +292,7 @@ impl Entry {
 
 /// A model with checked settings, before the catalog is known.
 pub(super) fn configure<M: FederatedModel>(settings: &Settings) -> DynModel {
-    Box::new(Configured::<M> { config: M::Config::read(settings), features: Arc::default() })
+    Box::new(Configured::<M>::new(M::Config::read(settings), Arc::default()))
 }
 
 /// The model that round terms ask for.
@@ -280,10 +302,10 @@ pub(super) fn from_terms<M: FederatedModel>(
 ) -> Result<DynModel, TermsError> {
     let config = M::Config::from_terms(spec)?;
     let usable = match M::FEATURES {
-        FeatureUse::None => return Ok(Box::new(Configured::<M> { config, features: Arc::default() })),
+        FeatureUse::None => return Ok(Box::new(Configured::<M>::new(config, Arc::default()))),
         FeatureUse::Content => features.filter(|facts| facts.items() > 0),
         FeatureUse::Facts => features.filter(|facts| features::are_usable(facts)),
     };
     let features = Arc::clone(usable.ok_or_else(|| TermsError::NoFeatures(spec.name.clone()))?);
-    Ok(Box::new(Configured::<M> { config, features }))
+    Ok(Box::new(Configured::<M>::new(config, features)))
 }

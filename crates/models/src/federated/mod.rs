@@ -9,6 +9,7 @@
 
 mod aggregation;
 pub mod audience_size;
+pub mod candidate_scores;
 mod client;
 pub mod clustering;
 pub(crate) mod dp_sgd;
@@ -28,9 +29,9 @@ pub use client::{ClientModel, TrainInput, TrainResult, TrainStats, WorkingMemory
 pub use dp_sgd::DpSgd;
 pub use dynamic::{AnyClient, AnyModel, DynClient, DynModel, Prepared, Scratch, erased};
 pub use exposure::{Exposure, RowMeaning};
-pub use model::{BudgetShare, EpochTraffic, Epochs, FeatureUse, FederatedModel, ModelInfo};
+pub use model::{BudgetShare, EpochTraffic, Epochs, FeatureUse, FederatedModel, ModelInfo, PublicFacts};
 pub use negatives::Negatives;
-pub use registry::{AUDIENCE_SIZE, Entry, RegisterError, all, find, register};
+pub use registry::{AUDIENCE_SIZE, CANDIDATE_SCORES, Entry, RegisterError, all, find, register};
 pub use schedule::{Cohort, Configuration, Population, RoundsPerEpoch, Schedule, TripleSchedule};
 pub use server::{ItemFactors, ServerModel, TensorSlice, item_rows};
 

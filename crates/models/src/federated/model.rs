@@ -106,6 +106,10 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// table each asks for; the last holds for all later ones. Empty: every round has the same noise, on all tables.
     const BUDGET_SHARES: &'static [BudgetShare] = &[];
 
+    /// Settings that only say how the last round's sums are read: candidates that differ in nothing else come from one
+    /// training.
+    const READOUT: &'static [&'static str] = &[];
+
     /// Larger values of the shared model say that training diverged: no sound model has them, and scores are still far
     /// from overflowing.
     const LARGEST_VALUE: f32 = 1e4;
@@ -124,6 +128,14 @@ pub trait FederatedModel: Send + Sync + 'static {
 
     /// The server's half.
     fn server(config: &Self::Config, features: &Arc<Facts>) -> Self::Server;
+
+    /// The settings with those filled in that were left to a rule, from facts that everybody may know. The rule is the
+    /// same for simulator and server, and what it gives is what devices are told.
+    #[must_use]
+    fn fitted(config: Self::Config, public: &PublicFacts<'_>) -> Self::Config {
+        let _ = public;
+        config
+    }
 
     /// How an epoch of a population is divided into rounds; `cohort` is the cohort that users asked for, if they did.
     /// By default every device is asked once an epoch, on average.
@@ -161,6 +173,18 @@ pub trait FederatedModel: Send + Sync + 'static {
         let _ = (config, items);
         std::f64::consts::LN_2
     }
+}
+
+/// What everybody may know of a federation before it begins.
+#[derive(Clone, Copy)]
+pub struct PublicFacts<'a> {
+    /// People who can learn.
+    pub people: usize,
+    /// Items of the catalog.
+    pub items: usize,
+    /// Computes the standard deviation of the noise on each value of the sum of a round that spends all of the budget,
+    /// in norms of an update; 0 without noise for whole histories.
+    pub noise: &'a dyn Fn() -> f64,
 }
 
 /// A round's share of the budget of differential privacy.

@@ -1,6 +1,7 @@
 //! The federated models that are known by name.
 
 use super::audience_size::AudienceSize;
+use super::candidate_scores::CandidateScores;
 use super::{DynModel, Epochs, Exposure, FeatureUse, FederatedModel, MODELS, ModelInfo, dynamic};
 use crate::settings::{Config, Setting, Settings, TermsError};
 use sottovoce_core::Facts;
@@ -50,6 +51,12 @@ impl Entry {
 /// Counts people instead of learning from them: devices and servers know it, but it is in no list of models to train.
 pub static AUDIENCE_SIZE: Entry = Entry::of::<AudienceSize>();
 
+/// Compares candidates for a model: it is in no list either.
+pub static CANDIDATE_SCORES: Entry = Entry::of::<CandidateScores>();
+
+/// Models that are in no list.
+static UNLISTED: [&Entry; 2] = [&AUDIENCE_SIZE, &CANDIDATE_SCORES];
+
 static REGISTERED: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
 
 /// A model cannot be registered.
@@ -64,7 +71,7 @@ pub struct RegisterError(pub String);
 pub fn register<M: FederatedModel>() -> Result<(), RegisterError> {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     let entry = Entry::of::<M>();
-    if MODELS.iter().chain([&AUDIENCE_SIZE]).chain(registered.iter()).any(|known| known.info.name == entry.info.name) {
+    if MODELS.iter().chain(UNLISTED).chain(registered.iter()).any(|known| known.info.name == entry.info.name) {
         return Err(RegisterError(entry.info.name.to_owned()));
     }
     registered.push(entry);
@@ -85,6 +92,6 @@ pub fn all() -> Vec<Entry> {
 pub fn find(name: &str) -> Result<Entry, TermsError> {
     let all = all();
     let known = || all.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
-    let found = all.iter().chain([&AUDIENCE_SIZE]).find(|entry| entry.info.name == name).copied();
+    let found = all.iter().chain(UNLISTED).find(|entry| entry.info.name == name).copied();
     found.ok_or_else(|| TermsError::UnknownModel { name: name.to_owned(), known: known() })
 }

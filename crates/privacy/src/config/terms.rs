@@ -1,10 +1,12 @@
 //! PrivacyConfig as round terms say it.
 
 use super::{
-    ANONYMOUS, BudgetPart, ENCRYPTION, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig,
+    ANONYMOUS, BudgetPart, ENCRYPTION, KEEPER, NOISE, Noise, NoiseDistribution, PerExample, Placement, PrivacyConfig,
     PrivacyError, QUANTIZATION, Quantization, SECURE_AGGREGATION, Scheme, Seal, UPLOAD_RETENTION,
 };
+use crate::keeper::KeeperSeal;
 use crate::quantize::RowLayout;
+use crate::tokens::{from_hex, to_hex};
 use sottovoce_protocol::{PrivacyLayer, PrivacyTerms, Settings};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -45,6 +47,12 @@ impl PrivacyConfig {
                     let always = [setting("dropout", dropout), setting("colluding", colluding)];
                     always.into_iter().chain(identities.then(|| setting("identities", true))).collect()
                 }
+                Seal::Keeper(KeeperSeal { key, opener, least, colluding, identities }) => {
+                    let keys = [setting("key", to_hex(key)), setting("opener", to_hex(opener))];
+                    let always = [setting("least", least), setting("colluding", colluding)];
+                    let identities = identities.then(|| setting("identities", true));
+                    keys.into_iter().chain(always).chain(identities).collect()
+                }
                 Seal::Encryption { scheme, key } => {
                     Settings::from([setting("scheme", scheme.name()), setting("key", key)])
                 }
@@ -66,7 +74,7 @@ impl PrivacyConfig {
                 NOISE if found.noise.is_none() && found.seal.is_none() => {
                     found.noise = Some(read_noise(&layer.settings)?);
                 }
-                SECURE_AGGREGATION | ENCRYPTION if found.seal.is_none() => {
+                SECURE_AGGREGATION | KEEPER | ENCRYPTION if found.seal.is_none() => {
                     found.seal = Some(read_seal(&layer.name, &layer.settings)?);
                 }
                 _ => return Err(PrivacyError::Unknown(layer.name.clone())),
@@ -110,6 +118,12 @@ impl Reader<'_> {
         expected: &'static str,
     ) -> Result<T, PrivacyError> {
         self.optional(key, fits, expected)?.ok_or_else(|| self.wrong(key, expected))
+    }
+
+    /// 32 bytes.
+    fn key(&self, key: &'static str) -> Result<[u8; 32], PrivacyError> {
+        let bytes = self.settings.get(key).and_then(|digits| from_hex(digits)?.try_into().ok());
+        bytes.ok_or_else(|| self.wrong(key, "64 hexadecimal digits"))
     }
 }
 
@@ -170,6 +184,16 @@ fn read_seal(name: &str, settings: &Settings) -> Result<Seal, PrivacyError> {
             identities: from.optional("identities", |_: &bool| true, "true or false")?.unwrap_or(false),
         });
     }
+    if name == KEEPER {
+        let from = Reader { layer: KEEPER, settings };
+        return Ok(Seal::Keeper(KeeperSeal {
+            key: from.key("key")?,
+            opener: from.key("opener")?,
+            least: from.needed("least", |&least: &u32| least > 0, "a number of devices")?,
+            colluding: from.needed("colluding", |share: &f64| (0.0..1.0).contains(share), "a share below 1")?,
+            identities: from.optional("identities", |_: &bool| true, "true or false")?.unwrap_or(false),
+        }));
+    }
     let from = Reader { layer: ENCRYPTION, settings };
     let scheme = match settings.get("scheme").map(String::as_str) {
         Some("bfv") => Scheme::Bfv,
@@ -184,6 +208,10 @@ fn read_seal(name: &str, settings: &Settings) -> Result<Seal, PrivacyError> {
 mod tests {
     use super::*;
     use sottovoce_protocol::Layout;
+
+    fn kept(identities: bool) -> Seal {
+        Seal::Keeper(KeeperSeal { key: [1; 32], opener: [0xab; 32], least: 30, colluding: 0.1, identities })
+    }
 
     fn all() -> Vec<PrivacyConfig> {
         let integers = Quantization { range: 8.0, clip: None, devices: 100, rows: RowLayout::Dense };
@@ -212,6 +240,12 @@ mod tests {
                 seal: Some(masks),
             },
             PrivacyConfig { quantization: Some(integers), seal: Some(known), noise: None },
+            PrivacyConfig { quantization: Some(integers), seal: Some(kept(false)), noise: None },
+            PrivacyConfig {
+                quantization: Some(clipped),
+                noise: noise(Placement::Distributed, 70),
+                seal: Some(kept(true)),
+            },
             PrivacyConfig {
                 quantization: Some(Quantization { rows: RowLayout::Table(1), ..clipped }),
                 noise: noise(Placement::Central, 1),
@@ -234,7 +268,7 @@ mod tests {
 
     #[test]
     fn rejects_incompatible_layers() {
-        let [_, sealed, bucketed, central, local, distributed, sgd, _, _, _, _] = all().try_into().unwrap();
+        let [_, sealed, bucketed, central, local, distributed, sgd, ..] = <[_; 13]>::try_from(all()).unwrap();
         let changed = |of: &PrivacyConfig, change: &dyn Fn(Noise) -> Noise| PrivacyConfig {
             noise: of.noise.map(change),
             ..of.clone()

@@ -58,13 +58,17 @@ mod unmasking;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 
+pub(crate) use config::{CHECK_WORD, MOST_DEVICES, MOST_VALUES};
 pub use config::{Config, ConfigError};
 pub use cost::overhead_bytes;
 pub use device::{Device, DeviceError};
+pub(crate) use identity::signed;
 pub use identity::{Identity, IdentityKey, Roster, RosterError, read_roster};
+pub(crate) use keys::is_low_order;
 pub use mask::add_keystream;
-#[cfg(feature = "he")]
 pub(crate) use messages::expect_byte;
 pub use messages::{
     Advertise, Confirm, Confirmations, EncryptedShares, Header, Masked, Message, Neighbours, PublicKeys, RevealedShare,

@@ -64,7 +64,9 @@ impl World {
         let versions = VersionStore::open(&folder.path().join("models").display().to_string())?;
         let server = Server::open(Arc::from(storage), versions, None).await?;
         let mut config = FederationConfig::new("fpl");
-        config.settings = [("triples".to_owned(), Value::Integer(60))].into();
+        // The cost of single updates: so many would be sealed otherwise.
+        let open = ("seal".to_owned(), Value::Word("none".to_owned()));
+        config.settings = [("triples".to_owned(), Value::Integer(60)), open].into();
         (config.devices, config.rounds) = (devices, Some(1000));
         let catalog = std::iter::once("item".to_owned()).chain((0..ITEMS).map(|item| item.to_string()));
         let federation =

@@ -1,8 +1,10 @@
 //! Aggregation of the updates of a round.
 
 use super::Federation;
+use super::keeper::KeptSum;
 use super::norm_bound::{NormBound, Verdict, longest_rows};
 use super::quarantine::Offences;
+use super::seal::Seal;
 use crate::error::ServerError;
 use crate::storage::{Sender, StorageError};
 use sottovoce_federation::{Aggregate, OrderedAggregator, OrderedAggregatorError};
@@ -32,11 +34,13 @@ impl Federation {
         let (round, cohort, terms, sealed) = {
             let state = self.state();
             let Some(round) = &state.round else { return Ok(Err("no round is open".to_owned())) };
-            let sealed = round.seal.as_ref().map(|seal| (seal.sum(), round.opening.minimum));
+            let remark = |seal: &Seal| seal.kept().map_or_else(String::new, KeptSum::remark);
+            let sealed = round.seal.as_ref().map(|seal| (seal.sum(), round.opening.minimum, remark(seal)));
             (round.opening.round, round.opening.cohort.clone(), Arc::clone(&round.terms), sealed)
         };
-        if let Some((sum, minimum)) = sealed {
-            return Ok(sum.and_then(|sum| self.of_sealed(sum, minimum)));
+        if let Some((sum, minimum, remark)) = sealed {
+            let aggregated = sum.and_then(|sum| self.of_sealed(sum, minimum));
+            return Ok(aggregated.map(|found| Aggregation { remark, ..found }));
         }
         if let Some(length) = self.quantized_length {
             return self.aggregate_quantized(round, length).map(Ok);
@@ -131,7 +135,7 @@ impl Federation {
         Ok(Some(bound))
     }
 
-    fn corrupt(&self, round: u64, error: &dyn ToString) -> StorageError {
+    pub(super) fn corrupt(&self, round: u64, error: &dyn ToString) -> StorageError {
         let what = format!("an update of round {round} of federation {}", self.name);
         StorageError::Corrupt { what, reason: error.to_string() }
     }

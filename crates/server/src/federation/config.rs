@@ -2,11 +2,14 @@
 
 use super::audiences::AudienceConfig;
 use super::catalog::{CatalogError, CheckedCatalog};
+use super::keeper::KeeperConfig;
 use crate::secret;
 use serde::{Deserialize, Serialize};
-use sottovoce_federation::{BuildError, Coordinator, FederationBuilder, FederationError, HostedFederation};
+use sottovoce_federation::{
+    BuildError, Coordinator, FederationBuilder, FederationError, HostedFederation, SEALED_FROM,
+};
 use sottovoce_models::settings::Value;
-use sottovoce_privacy::PrivacyMechanism;
+use sottovoce_privacy::{PrivacyMechanism, Seal};
 use sottovoce_protocol::{CriterionRequest, FederationId, limits};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,6 +69,9 @@ pub struct FederationConfig {
     /// If updates are encrypted: the digest of the key that devices share and the server does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seal_key_digest: Option<String>,
+    /// With seal = keeper: which keeper it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<KeeperConfig>,
     /// Whether the server's noise and cohorts are derived from `seed`, to compare a deployed federation with the
     /// simulator. Never for real devices: whoever knows the seed can remove the noise and foretell who is asked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -100,6 +106,7 @@ impl Default for FederationConfig {
             unlearn: Unlearn::None,
             seal_step_seconds: 60,
             seal_key_digest: None,
+            keeper: None,
             simulated_noise: false,
             record_uploads: false,
             audiences: None,
@@ -154,9 +161,18 @@ pub enum ConfigError {
     /// The first version of the model.
     #[error(transparent)]
     Federation(#[from] FederationError),
+    /// No round could ever be held.
+    #[error("{0}")]
+    NeverMet(String),
     /// Uploads cannot be retained.
     #[error("record_uploads: {0}")]
     Retention(&'static str),
+    /// What the settings ask for does not go with the seal that they did not ask for. Fields: why; devices of a round.
+    #[error(
+        "{0}. Rounds of {SEALED_FROM} devices or more ({1} here) seal updates (seal = secagg) unless the settings say \
+         otherwise: `--set seal=none` leaves each update open to the server, which devices are told"
+    )]
+    SealedByDefault(Box<Self>, usize),
 }
 
 pub(super) fn require(
@@ -197,6 +213,7 @@ impl FederationConfig {
         require("check_ins_per_second", self.check_ins_per_second >= 1, &0, "at least 1")?;
         let day = 86_400;
         require("check_in_seconds", self.check_in_seconds <= day, &self.check_in_seconds, "at most 86400")?;
+        self.keeper.as_ref().map_or(Ok(()), KeeperConfig::check)?;
         self.check_criteria()?;
         self.audiences.as_ref().map_or(Ok(()), |audiences| audiences.check(&self.model))?;
         let bound = self.norm_bound;
@@ -222,13 +239,45 @@ impl FederationConfig {
         Ok(())
     }
 
-    /// Creates the server's half of the model.
+    /// The federation as it is founded: with what its settings leave open decided for good, so that it is the same
+    /// after a later version decides otherwise. Large rounds are sealed.
     ///
     /// # Errors
-    /// If the model or a setting is invalid.
-    pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
+    /// If a value is invalid, or does not go with the others.
+    pub(crate) fn founded(
+        mut self,
+        federation: u64,
+        catalog: &CheckedCatalog,
+        has_folder: bool,
+    ) -> Result<(Self, HostedFederation), ConfigError> {
+        let hosted = |config: &Self| {
+            let hosted = config.host(federation, catalog)?;
+            config.check_seal(&hosted.coordinator)?;
+            config.check_possible(&hosted.coordinator)?;
+            config.check_retention(&hosted.coordinator, has_folder)?;
+            Ok(hosted)
+        };
+        let cohort = self.builder(federation, catalog, None).cohort(&self.model, self.given())?;
+        let open = self.clone();
+        if cohort >= SEALED_FROM {
+            self.settings.entry("seal".to_owned()).or_insert_with(|| Value::Word("secagg".to_owned()));
+        }
+        match hosted(&self) {
+            Ok(hosted) => Ok((self, hosted)),
+            Err(why) if self != open && hosted(&open).is_ok() => {
+                Err(ConfigError::SealedByDefault(Box::new(why), cohort))
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    fn given(&self) -> impl Iterator<Item = (&str, Value)> {
+        self.settings.iter().map(|(key, value)| (key.as_str(), value.clone()))
+    }
+
+    fn builder(&self, federation: u64, catalog: &CheckedCatalog, secret: Option<[u8; 32]>) -> FederationBuilder {
         let asked = |each: &Criterion| CriterionRequest { name: each.name.clone(), purpose: each.why.clone() };
-        let builder = FederationBuilder {
+        FederationBuilder {
             federation: FederationId(federation),
             items: catalog.items,
             facts: catalog.facts.clone(),
@@ -236,12 +285,20 @@ impl FederationConfig {
             seed: self.seed,
             samples: self.samples,
             criteria: self.criteria.iter().map(asked).collect(),
-            secret: self.secret_seed()?,
+            secret,
             key_digest: self.seal_key_digest.clone(),
+            keeper: self.keeper.as_ref().and_then(KeeperConfig::keys),
             rounds: self.rounds,
-        };
-        let mut settings: Vec<(&str, Value)> =
-            self.settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+        }
+    }
+
+    /// Creates the server's half of the model.
+    ///
+    /// # Errors
+    /// If the model or a setting is invalid.
+    pub fn host(&self, federation: u64, catalog: &CheckedCatalog) -> Result<HostedFederation, BuildError> {
+        let builder = self.builder(federation, catalog, self.secret_seed()?);
+        let mut settings: Vec<(&str, Value)> = self.given().collect();
         let is_deadline = |(key, value): &(&str, Value)| {
             *key == "deadline" && !matches!(value, Value::Integer(0)) && *value != Value::Real(0.0)
         };
@@ -256,11 +313,52 @@ impl FederationConfig {
 
     /// Checks that a seal can hide a device among the expected number of devices.
     pub(crate) fn check_seal(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
-        let Some(protection) = coordinator.privacy().map(PrivacyMechanism::config) else { return Ok(()) };
+        let protection = coordinator.privacy().map(PrivacyMechanism::config);
+        let is_kept = protection.is_some_and(|protection| matches!(protection.seal, Some(Seal::Keeper(_))));
+        let expected = "the keeper's address and key with seal = keeper (--keeper, --keeper-key), and only then";
+        let found = self.keeper.as_ref().map_or("missing", |keeper| keeper.url.as_str());
+        require("keeper", is_kept == self.keeper.is_some(), &found, expected)?;
+        let Some(protection) = protection else { return Ok(()) };
         let devices = protection.quantization.map_or(0, |integers| integers.devices);
         let expected =
             "the number of devices that sealed rounds are to have, and at least 3: sums have room for that many";
         require("devices", protection.seals(devices).is_ok(), &self.devices, expected)
+    }
+
+    /// Checks that rounds can be held and updates accepted, once enough devices are there. At creation only: a
+    /// federation that exists waits, and says for what.
+    pub(crate) fn check_possible(&self, coordinator: &Coordinator) -> Result<(), ConfigError> {
+        let never = |why: String| Err(ConfigError::NeverMet(why));
+        if let Some((minimum, most)) = self.minimum.zip(coordinator.most_updates())
+            && minimum as usize > most
+        {
+            return never(format!(
+                "minimum is {minimum}, but a round wants at most {most} updates, so that every round would be \
+                 abandoned: give a minimum of at most {most}, or a larger cohort (`--set cohort={minimum}`; with a seal \
+                 or noise `--devices` too)"
+            ));
+        }
+        if let Some(present) = self.present_within.filter(|&seconds| seconds < self.check_in_seconds.max(1)) {
+            let interval = self.check_in_seconds.max(1);
+            return never(format!(
+                "present_within is {present} s, but devices check in every {interval} s, so that few are ever present: \
+                 give a present_within of at least {interval}, or a shorter `--check-in-seconds`"
+            ));
+        }
+        if let Err(FederationError::Budget(why)) = coordinator.check_budget_of(self.devices as usize) {
+            return never(format!(
+                "the privacy budget allows no round: {why}; give a larger epsilon, a larger noise_multiplier (0: as \
+                 much noise as all rounds need), or more devices"
+            ));
+        }
+        let message = coordinator.privacy().filter(|privacy| privacy.sends_quantized());
+        let bytes = message.map_or(0, PrivacyMechanism::message_bytes);
+        if let Some(limit) = self.upload_bytes.filter(|&limit| limit < bytes) {
+            return never(format!(
+                "upload_bytes is {limit}, but every update has at least {bytes} bytes: leave it out, or give more"
+            ));
+        }
+        Ok(())
     }
 
     /// Checks that uploads can be retained, if they are to be.
@@ -341,6 +439,39 @@ mod tests {
     }
 
     #[test]
+    fn a_keeper_goes_with_its_seal_and_has_an_address() {
+        let keeper = |url: &str, key: &str| super::KeeperConfig {
+            url: url.to_owned(),
+            key: key.to_owned(),
+            ca: None,
+            plain_http: false,
+            opener: String::new(),
+        };
+        let settings = BTreeMap::from([("seal".to_owned(), Value::Word("keeper".to_owned()))]);
+        let config = FederationConfig { settings, devices: 30, ..FederationConfig::new("fcf") };
+        let checked = |config: &FederationConfig| {
+            config.check().and_then(|()| config.check_seal(&config.host(1, &ten_items()).unwrap().coordinator))
+        };
+        let key = "09".repeat(32);
+        let with = |url: &str, key: &str| FederationConfig { keeper: Some(keeper(url, key)), ..config.clone() };
+        checked(&with("https://keeper.example:8471", &key)).unwrap();
+        checked(&with("http://127.0.0.1:8471/", &key)).unwrap();
+        let plain = KeeperConfig { plain_http: true, ..keeper("http://keeper.example", &key) };
+        checked(&FederationConfig { keeper: Some(plain), ..config.clone() }).unwrap();
+        for (wrong, what) in [
+            (config.clone(), "keeper is missing"),
+            (with("http://127.0.0.1.evil.example", &key), "keeper.url is http"),
+            (with("https://keeper.example/path", &key), "keeper.url is"),
+            (with("https://keeper.example", "0a"), "keeper.key is 0a"),
+            (FederationConfig { settings: BTreeMap::new(), ..with("https://a", &key) }, "keeper is https://a"),
+            (FederationConfig { devices: 2, ..with("https://a", &key) }, "devices is 2"),
+        ] {
+            let error = checked(&wrong).unwrap_err().to_string();
+            assert!(error.contains(what), "{what}: {error}");
+        }
+    }
+
+    #[test]
     fn seals_need_enough_devices() {
         let sealed = BTreeMap::from([("seal".to_owned(), Value::Word("secagg".to_owned()))]);
         let alone = FederationConfig { settings: sealed, ..FederationConfig::new("fcf") };
@@ -348,6 +479,59 @@ mod tests {
         let wrong = checked(&alone).unwrap_err().to_string();
         assert!(wrong.starts_with("devices is 1, expected"), "{wrong}");
         checked(&FederationConfig { devices: 30, ..alone }).unwrap();
+    }
+
+    /// With these settings over `fcf`, for so many devices: the seal that it is founded with, or why it is not.
+    fn founded(settings: &[(&str, Value)], devices: u32) -> Result<Option<Value>, String> {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let config = FederationConfig { settings, devices, ..FederationConfig::new("fcf") };
+        let (config, hosted) = config.founded(1, &ten_items(), true).map_err(|error| error.to_string())?;
+        let is_sealed = hosted.coordinator.privacy().is_some_and(PrivacyMechanism::is_sealed);
+        let seal = config.settings.get("seal").cloned();
+        assert_eq!(is_sealed, seal.as_ref().is_some_and(|seal| *seal != word("none")));
+        // The decision is stored: founding it again changes nothing.
+        let again = config.clone().founded(1, &ten_items(), true).map_err(|error| error.to_string())?;
+        assert_eq!(again.0, config);
+        Ok(seal)
+    }
+
+    fn word(word: &str) -> Value {
+        Value::Word(word.to_owned())
+    }
+
+    #[test]
+    fn rounds_of_100_are_sealed_unless_the_settings_say_otherwise() {
+        let cohort = |count: i64| ("cohort", Value::Integer(count));
+        assert_eq!(founded(&[cohort(100)], 500), Ok(Some(word("secagg"))));
+        assert_eq!(founded(&[], 100), Ok(Some(word("secagg"))));
+        assert_eq!(founded(&[cohort(99)], 500), Ok(None));
+        assert_eq!(founded(&[], 99), Ok(None));
+        assert_eq!(founded(&[cohort(100), ("seal", word("none"))], 500), Ok(Some(word("none"))));
+        assert_eq!(founded(&[cohort(30), ("seal", word("secagg"))], 500), Ok(Some(word("secagg"))));
+    }
+
+    #[test]
+    fn what_does_not_go_with_the_seal_by_default_is_refused_with_the_way_out() {
+        let cohort = ("cohort", Value::Integer(100));
+        let cases = [
+            (("robust_aggregation", word("median")), 500),
+            (("weighting", word("samples")), 500),
+            (("anonymous", Value::Switch(true)), 500),
+            // Sums have room for as many devices as are announced.
+            (("epochs", Value::Integer(2)), 1),
+        ];
+        for (setting, devices) in cases {
+            let why = founded(&[cohort.clone(), setting.clone()], devices).unwrap_err();
+            assert!(why.contains("`--set seal=none`") && why.contains("(100 here)"), "{setting:?}: {why}");
+            let open = founded(&[cohort.clone(), setting.clone(), ("seal", word("none"))], devices);
+            assert_eq!(open, Ok(Some(word("none"))), "{setting:?}");
+        }
+        // What is wrong in any case says only that.
+        let why = founded(&[cohort, ("speed", Value::Integer(1))], 500).unwrap_err();
+        assert!(why.contains("speed") && !why.contains("seal=none"), "{why}");
+        let retains = FederationConfig { record_uploads: true, devices: 100, ..FederationConfig::new("fcf") };
+        let why = retains.founded(1, &ten_items(), true).map(|_| ()).unwrap_err().to_string();
+        assert!(why.contains("sealed") && why.contains("`--set seal=none`"), "{why}");
     }
 
     #[test]

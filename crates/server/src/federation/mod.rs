@@ -8,9 +8,12 @@ mod anonymous;
 mod audiences;
 pub mod catalog;
 mod config;
+mod ending;
+mod keeper;
 mod members;
 mod norm_bound;
 mod pace_steering;
+mod plan;
 mod published;
 mod quarantine;
 mod retention;
@@ -20,6 +23,7 @@ mod seal;
 mod unlearning;
 mod uploads;
 mod view;
+mod waiting;
 
 pub use audiences::{
     Advertiser, AdvertiserView, AudienceConfig, AudienceError, AudienceList, AudienceView, AudiencesView, Definition,
@@ -27,6 +31,9 @@ pub use audiences::{
 };
 pub use catalog::CatalogError;
 pub use config::{ConfigError, Criterion, FederationConfig, Unlearn};
+pub use ending::{Deletion, EndError, Ending};
+pub use keeper::KeeperConfig;
+pub use plan::{Plan, PlanError, Schedule};
 pub use published::Published;
 pub use round::Admission;
 pub use unlearning::RollbackError;
@@ -60,6 +67,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::Notify;
 use unlearning::RollbackRequest;
+use waiting::TooFew;
 
 /// Bytes of an update beside the rows of the shared model's tables: headers, lists, criteria.
 const UPLOAD_ALLOWANCE: u64 = 64 << 10;
@@ -75,7 +83,11 @@ pub(crate) struct Services {
     pub(crate) queue: CommitQueue,
     pub(crate) versions: Arc<VersionStore>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
 }
+
+/// Tells the time by which rounds are held.
+pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
 /// A federation.
 pub struct Federation {
@@ -101,9 +113,13 @@ pub struct Federation {
     secret: Hash,
     /// The largest size of an update in bytes.
     pub(crate) upload_limit: u64,
+    /// The layer that seals updates.
+    seal: Option<&'static str>,
     retention: Option<Retention>,
     services: Services,
     state: Mutex<State>,
+    /// Held while the plan is read, changed and stored.
+    planning: tokio::sync::Mutex<()>,
     coordinator: Mutex<Coordinator>,
     /// The measurement under way, if the open round is one.
     measuring: Mutex<Option<Measuring>>,
@@ -132,8 +148,16 @@ struct State {
     rolled_back: Option<u64>,
     /// A device that enrolled at this time has withdrawn, and training is to be rolled back.
     unlearn: Option<Millis>,
+    /// How training goes on, beside what the configuration says.
+    plan: Plan,
+    /// It was deleted, and nothing of it is stored.
+    deleted: bool,
+    /// The end that an operator waits for.
+    ending: Option<ending::EndRequest>,
     /// A rollback that an operator waits for.
     requested: Option<RollbackRequest>,
+    /// Why the last attempt to open a round found no cohort.
+    too_few: Option<TooFew>,
     /// The latest timestamp given to a version or a device.
     last_timestamp: Millis,
     audiences: Audiences,
@@ -166,6 +190,10 @@ pub enum CheckIn {
         seconds: u32,
         /// Why: `waiting`, `done`, `paused`, `finished`, `quarantined`.
         state: &'static str,
+        /// What the federation waits for, if that is no round that is open.
+        waits_for: Option<String>,
+        /// The current model, once something was learnt: for devices that are not asked.
+        model: Option<Arc<Published>>,
     },
 }
 
@@ -262,7 +290,11 @@ impl Federation {
             undone: record.undone,
             rolled_back: record.rolled_back,
             unlearn: record.unlearn,
+            plan: Plan::read(&record.plan).map_err(ResumeError::of(&name))?,
+            deleted: false,
+            ending: None,
             requested: None,
+            too_few: None,
             audiences,
         };
         let quantized = coordinator.privacy().filter(|protected| protected.sends_quantized());
@@ -279,10 +311,12 @@ impl Federation {
                 .filter(|protected| !protected.is_sealed())
                 .map(|protected| protected.quantizer().length()),
             anonymous: coordinator.is_anonymous(),
+            seal: quantized.and_then(|protected| protected.config().seal.as_ref()).map(sottovoce_privacy::Seal::layer),
             secret,
             retention,
             services,
             state: Mutex::new(state),
+            planning: tokio::sync::Mutex::default(),
             coordinator: Mutex::new(coordinator),
             measuring: Mutex::new(measuring),
             audience_noise: OnceLock::new(),
@@ -299,7 +333,12 @@ impl Federation {
 
     /// Rounds of training, those that rollbacks undid, and measurements.
     fn rounds_to_hold(&self, state: &State) -> u64 {
-        self.target_rounds + state.undone + state.audiences.measuring_rounds()
+        self.planned_rounds(state).saturating_add(state.audiences.measuring_rounds())
+    }
+
+    /// The time by which rounds are held.
+    fn now(&self) -> Millis {
+        (self.services.clock)()
     }
 
     fn coordinator(&self) -> MutexGuard<'_, Coordinator> {
@@ -361,20 +400,28 @@ impl Federation {
             // Audiences are measured for as long as they are open.
             Status::Finished if in_audiences && self.config.audiences.is_some() => "waiting",
             Status::Paused => "paused",
-            Status::Finished | Status::Failed(_) => "finished",
+            Status::Finished | Status::Failed(_) | Status::Archived => "finished",
         };
         let waits = state.round.is_none() && state.status == Status::Running;
+        let waits_for = waits.then(|| self.waits_for(&state)).flatten();
         drop(state);
         // With this device there may be enough to open a round.
         if waits && self.config.present_within.is_some() {
             self.wake.notify_one();
         }
-        CheckIn::Later { seconds, state: word }
+        let model = Some(current).filter(|model| model.version.0 > 0);
+        CheckIn::Later { seconds, state: word, waits_for, model }
     }
 
     /// The current version.
     pub(crate) fn current(&self) -> Arc<Published> {
         Arc::clone(&self.state().current)
+    }
+
+    /// The current version, and the version that the last rollback created.
+    pub(crate) fn current_terms(&self) -> (Arc<Published>, Option<u64>) {
+        let state = self.state();
+        (Arc::clone(&state.current), state.rolled_back)
     }
 
     /// A version that is in memory; otherwise whether it ever existed.
@@ -457,6 +504,11 @@ impl Federation {
             round.remove(device, crate::now());
         }
         self.wake.notify_one();
+    }
+
+    /// Numbers of the versions that are stored.
+    pub(crate) fn versions(&self) -> Vec<u64> {
+        self.state().versions.keys().copied().collect()
     }
 
     /// Whether there is such a device.

@@ -56,6 +56,8 @@ pub struct Published {
     /// The same in hexadecimal, as a header value.
     pub(crate) digest_header: HeaderValue,
     pub(crate) whole: Encoded,
+    /// Encoded terms of no round: the model's name, settings and version, for devices that do not take part.
+    pub(crate) terms: Bytes,
     /// The differential privacy spent.
     pub(crate) spent: Option<sottovoce_models::Privacy>,
     /// By the version held; `None` if the whole model is shorter.
@@ -75,12 +77,15 @@ impl Published {
             hasher.update(bytes);
         });
         let digest = hasher.finalize();
+        let mut terms = Vec::new();
+        codec::encode_terms(&coordinator.model_terms()?, &mut terms);
         let header = HeaderValue::from_str(&digest.to_hex());
         Ok(Self {
             version: offer.model().version,
             digest: *digest.as_bytes(),
             digest_header: header.unwrap_or_else(|_| HeaderValue::from_static("")),
             whole: Encoded::new(bytes, WIRE),
+            terms: terms.into(),
             spent: coordinator.privacy_spent(),
             differences: Mutex::default(),
         })

@@ -86,6 +86,9 @@ impl Federation {
             let list = if suspicion == Suspicion::Shares { &mut offences.ended } else { &mut offences.of };
             list.push((device, suspicion.to_string()));
         }
+        if let Some(kept) = round.seal.as_ref().and_then(Seal::kept) {
+            kept.add_offences(&round.opening.cohort, &mut offences);
+        }
         offences
     }
 

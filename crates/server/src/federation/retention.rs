@@ -18,6 +18,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 /// The retained uploads of a federation.
 pub(super) struct Retention {
     writer: UploadWriter,
+    folder: PathBuf,
     /// Held while a file is written, and from the deletion of a device's uploads until its withdrawal is stored.
     lock: Arc<Mutex<()>>,
 }
@@ -27,7 +28,7 @@ pub(crate) type RetentionLock = OwnedMutexGuard<()>;
 
 impl Retention {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { writer: UploadWriter::new(folder), lock: Arc::default() }
+        Self { writer: UploadWriter::new(folder.clone()), folder, lock: Arc::default() }
     }
 }
 
@@ -53,6 +54,18 @@ impl Federation {
             false => Ok(writer.remove(round)?),
         });
         written.await?
+    }
+
+    /// Deletes all retained uploads; idempotent.
+    pub(super) async fn delete_all_uploads(&self) -> Result<(), ServerError> {
+        let Some(retention) = &self.retention else { return Ok(()) };
+        let _lock = retention.lock.lock().await;
+        let folder = retention.folder.clone();
+        let deleted = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        });
+        Ok(deleted.await??)
     }
 
     /// Deletes the retained uploads of a device. Until the lock returned is dropped, nothing is retained.

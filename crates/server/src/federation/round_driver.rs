@@ -2,9 +2,11 @@
 
 use super::aggregation::Aggregation;
 use super::anonymous::{self, OneTimeTokens};
+use super::plan::{Due, Plan};
 use super::quarantine::Offences;
 use super::round::Round;
 use super::unlearning::{self, Rollback};
+use super::waiting::TooFew;
 use super::{Federation, Published, decline_departed, retention};
 use crate::error::ServerError;
 use crate::now;
@@ -29,10 +31,13 @@ enum NextStep {
     Open,
     Measure(u64),
     CloseSealStep,
+    AskKeeper,
     Close,
     Finish,
     Unlearn,
     RollBack,
+    /// An operator archives or deletes the federation.
+    End,
     Wait,
 }
 
@@ -42,7 +47,7 @@ enum Selected {
     /// Chance drew too few for a round.
     TooSmall(RoundOpening),
     /// Too few devices can be reached now.
-    TooFewPresent,
+    TooFew(TooFew),
 }
 
 /// The result of a round.
@@ -68,6 +73,9 @@ pub(crate) async fn drive(federation: Arc<Federation>) {
     }
     loop {
         let stepped = federation.step().await;
+        if federation.is_deleted() {
+            return;
+        }
         if now() - seen_stored > SEEN_INTERVAL {
             seen_stored = now();
             federation.store_seen().await;
@@ -91,10 +99,12 @@ pub(crate) async fn drive(federation: Arc<Federation>) {
 impl Federation {
     /// Takes the next step; returns whether there was one.
     async fn step(self: &Arc<Self>) -> Result<bool, ServerError> {
-        match self.next_step(now()) {
+        match self.next_step(self.now()) {
+            NextStep::End => self.end().await?,
             NextStep::Open => return self.open().await,
             NextStep::Measure(id) => return self.open_measurement(id).await,
             NextStep::CloseSealStep => self.close_seal_step().await?,
+            NextStep::AskKeeper => self.ask_keeper().await?,
             NextStep::Close => self.close().await?,
             NextStep::Finish => self.finish().await?,
             NextStep::Unlearn => self.unlearn().await?,
@@ -107,6 +117,14 @@ impl Federation {
     fn next_step(&self, now: Millis) -> NextStep {
         let measurement = self.next_measurement(now);
         let mut state = self.state();
+        match state.ending() {
+            Rollback::Ready => return NextStep::End,
+            Rollback::Waiting => return NextStep::Wait,
+            Rollback::None => (),
+        }
+        if state.status == Status::Archived {
+            return NextStep::Wait;
+        }
         match state.rollback() {
             Rollback::Ready if state.requested.is_some() => return NextStep::RollBack,
             Rollback::Ready => return NextStep::Unlearn,
@@ -116,6 +134,7 @@ impl Federation {
         let enough = state.members.admitted() >= self.config.devices as usize;
         let running = state.status == Status::Running;
         let done = state.next_round >= self.rounds_to_hold(&state);
+        let due = state.plan.due(state.next_round, state.next_device, now);
         match &mut state.round {
             Some(round) => {
                 let closes = round.is_over(now) && round.is_settled();
@@ -123,19 +142,20 @@ impl Federation {
                 match (closes, closes_step) {
                     (true, _) => NextStep::Close,
                     (false, true) => NextStep::CloseSealStep,
+                    (false, false) if round.asks_keeper(now) => NextStep::AskKeeper,
                     (false, false) => NextStep::Wait,
                 }
             }
             None if measurement.is_some() => NextStep::Measure(measurement.unwrap_or_default()),
             None if running && done => NextStep::Finish,
-            None if running && enough => NextStep::Open,
+            None if running && enough && due == Due::Now => NextStep::Open,
             None => NextStep::Wait,
         }
     }
 
     /// Opens a round if enough devices are present; returns whether it did.
     async fn open(&self) -> Result<bool, ServerError> {
-        let opened = now();
+        let opened = self.now();
         let (active, present) = self.candidates(opened);
         let selected = match self.select_cohort(active, present.as_ref(), opened) {
             Err(FederationError::Budget(why)) => {
@@ -147,22 +167,38 @@ impl Federation {
         let (opening, terms) = match selected {
             Selected::Cohort(opening, terms) => (opening, *terms),
             Selected::TooSmall(opening) => return self.skip_draw(opening).await.map(|()| true),
-            Selected::TooFewPresent => return Ok(false),
+            Selected::TooFew(why) => {
+                self.state().too_few = Some(why);
+                return Ok(false);
+            }
         };
         let issuer = self.anonymous.then(|| anonymous::issuer(&self.secret, self.id, opening.round));
         let terms = issuer.iter().try_fold(terms, anonymous::with_key)?;
         let terms = self.retention.iter().try_fold(terms, |terms, _| retention::with_notice(terms))?;
-        self.commit(Change::OpenRound(opening.clone())).await?;
+        let planning = self.planning.lock().await;
+        let plan = self.begin_occasion(&opening);
+        let changes = plan.iter().map(|(_, change)| change.clone()).chain([Change::OpenRound(opening.clone())]);
+        self.services.queue.commit(changes.collect()).await?;
         let (number, asked) = (opening.round, opening.cohort.len());
         let over_selection = self.coordinator().rules().over_selection;
         let mut round = Round::new(opening, terms, over_selection, issuer.map(OneTimeTokens::new));
         round.seal = self.new_seal(&round, &self.current().digest);
         let mut state = self.state();
         decline_departed(&mut round, &state.members);
+        state.too_few = None;
+        state.plan = plan.map_or_else(|| state.plan.clone(), |(plan, _)| plan);
         state.round = Some(round);
-        drop(state);
+        drop((state, planning));
         info!(federation = %self.name, round = number, asked, "round opened");
         Ok(true)
+    }
+
+    /// The plan, and its change, if a round is the first of an occasion of the schedule.
+    fn begin_occasion(&self, opening: &RoundOpening) -> Option<(Plan, Change)> {
+        let state = self.state();
+        let plan = state.plan.with_round(opening.round, state.next_device, opening.opened)?;
+        let text = serde_json::to_string(&plan).unwrap_or_default();
+        Some((plan, Change::SetPlan { federation: self.id, plan: text }))
     }
 
     /// Devices that can be selected, and those of them that are present; `None` if presence is not required.
@@ -200,7 +236,10 @@ impl Federation {
         // All that were drawn are there, and others of the same size as usual would do: chance alone drew too few.
         let by_chance = !is_enough && expected && cohort.len() == coordinator.rules().ask(wanted);
         if !is_enough && !by_chance {
-            return Ok(Selected::TooFewPresent);
+            let most = coordinator.most_updates().unwrap_or(usize::MAX);
+            let needed = (cohort.len() + 1..=most.min(cohort.len() + 256)).find(|&count| suffices(count));
+            let needed = needed.unwrap_or(cohort.len() + 1);
+            return Ok(Selected::TooFew(TooFew { found: cohort.len(), needed, of_present: present.is_some() }));
         }
         let deadline = coordinator.rules().deadline.map(|seconds| opened + (seconds * 1000.0) as u64);
         let opening = RoundOpening {
@@ -235,7 +274,12 @@ impl Federation {
             ..RoundRecord::default()
         };
         let close = Change::CloseRound(Box::new(record.clone()), None);
-        self.services.queue.commit(vec![Change::OpenRound(opening), close]).await?;
+        let planning = self.planning.lock().await;
+        let plan = self.begin_occasion(&opening);
+        let changes = plan.iter().map(|(_, change)| change.clone()).chain([Change::OpenRound(opening), close]);
+        self.services.queue.commit(changes.collect()).await?;
+        plan.into_iter().for_each(|(plan, _)| self.state().plan = plan);
+        drop(planning);
         self.closed(None, round);
         self.report(&record);
         Ok(())
@@ -264,7 +308,7 @@ impl Federation {
                 published = Some((version, model));
             }
         }
-        record.closed = now();
+        record.closed = self.now();
         let version = published.as_ref().map(|(version, _)| version.clone());
         self.commit(Change::CloseRound(Box::new(record.clone()), version)).await?;
         self.closed(published, record.round);
@@ -315,7 +359,7 @@ impl Federation {
 
     pub(super) fn report(&self, record: &RoundRecord) {
         let RoundRecord { round, asked, counted, declined, refused, .. } = *record;
-        let seconds = (record.closed - record.opened) as f64 / 1000.0;
+        let seconds = record.closed.saturating_sub(record.opened) as f64 / 1000.0;
         if record.version.is_some() || record.counted > 0 {
             info!(federation = %self.name, round, asked, counted, declined, refused, seconds, "round closed");
         } else {
@@ -403,7 +447,8 @@ impl Federation {
 
     async fn finish(&self) -> Result<(), ServerError> {
         self.set_status(Status::Finished).await?;
-        info!(federation = %self.name, rounds = self.target_rounds + self.state().undone, "finished");
+        let rounds = self.state().next_round;
+        info!(federation = %self.name, rounds, "finished");
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! server replays them and is in the same state.
 
 use super::Federation;
+use super::keeper::KeptSum;
 use super::round::Round;
 use super::uploads::{Result, UploadError};
 use crate::commit_queue::CommitError;
@@ -39,6 +40,8 @@ pub(crate) struct Seal {
 enum Kind {
     /// Secure aggregation.
     Masked(secagg::Server),
+    /// Masks with a keeper.
+    Kept(KeptSum),
     /// Homomorphic encryption.
     Encrypted(SumDecryption),
 }
@@ -120,10 +123,21 @@ impl Seal {
         Self { kind, storing: 0, sent, accepted, since, step_timeout, deadline }
     }
 
+    /// The state with a keeper, if there is one.
+    pub(super) fn kept(&self) -> Option<&KeptSum> {
+        if let Kind::Kept(kept) = &self.kind { Some(kept) } else { None }
+    }
+
+    /// The same to be changed.
+    pub(super) fn kept_mut(&mut self) -> Option<&mut KeptSum> {
+        if let Kind::Kept(kept) = &mut self.kind { Some(kept) } else { None }
+    }
+
     /// Whether updates are accepted in this step.
     pub(crate) fn accepts_updates(&self) -> bool {
         match &self.kind {
             Kind::Masked(masks) => masks.step() == Step::Mask && masks.aborted().is_none(),
+            Kind::Kept(kept) => kept.accepts_updates(),
             Kind::Encrypted(encrypted) => encrypted.closed.is_none() && !encrypted.is_over(),
         }
     }
@@ -132,7 +146,7 @@ impl Seal {
     pub(crate) fn accepts_devices(&self) -> bool {
         match &self.kind {
             Kind::Masked(masks) => masks.step() == Step::Advertise && masks.aborted().is_none(),
-            Kind::Encrypted(_) => self.accepts_updates(),
+            Kind::Kept(_) | Kind::Encrypted(_) => self.accepts_updates(),
         }
     }
 
@@ -140,7 +154,7 @@ impl Seal {
     pub(super) fn suspects(&self) -> Vec<(u32, Suspicion)> {
         match &self.kind {
             Kind::Masked(masks) => masks.suspects(),
-            Kind::Encrypted(_) => Vec::new(),
+            Kind::Kept(_) | Kind::Encrypted(_) => Vec::new(),
         }
     }
 
@@ -148,6 +162,7 @@ impl Seal {
     pub(crate) fn is_over(&self) -> bool {
         match &self.kind {
             Kind::Masked(masks) => masks.step() == Step::Done || masks.aborted().is_some(),
+            Kind::Kept(kept) => kept.is_over(),
             Kind::Encrypted(encrypted) => encrypted.is_over(),
         }
     }
@@ -166,6 +181,7 @@ impl Seal {
                 };
                 timed_out || masks.waiting_for().into_iter().all(declined)
             }
+            Kind::Kept(kept) => enough && kept.accepts_updates(),
             Kind::Encrypted(SumDecryption { closed: None, .. }) => enough,
             Kind::Encrypted(_) => timed_out,
         }
@@ -178,6 +194,7 @@ impl Seal {
                 // The reason of an abort is recorded when the round closes.
                 let _aborted = masks.close_step();
             }
+            Kind::Kept(kept) => kept.close(),
             Kind::Encrypted(encrypted) => encrypted.close_step(),
         }
     }
@@ -188,6 +205,8 @@ impl Seal {
                 // Whoever is slow is not accused of anything.
                 if error.is_late() { UploadError::RoundClosed } else { UploadError::invalid("malformed", error) }
             }),
+            // There is nothing to say beside the update.
+            Kind::Kept(_) => Err(UploadError::RoundClosed),
             Kind::Encrypted(encrypted) => {
                 let checked = encrypted.check(seat, bytes).map(|_| Checked::Decryption(bytes.clone()));
                 checked.map_err(|error| UploadError::invalid("malformed", error))
@@ -221,6 +240,7 @@ impl Seal {
     fn message_limit(&self) -> u64 {
         match &self.kind {
             Kind::Masked(masks) => masks.message_limit(),
+            Kind::Kept(_) => 0,
             Kind::Encrypted(encrypted) => 4 * encrypted.length as u64,
         }
     }
@@ -254,6 +274,7 @@ impl Seal {
                 let takes_part = masks.aborted().is_none() && masks.is_participant(seat);
                 (takes_part, if masks.has(seat) { None } else { masks.message_for(seat) })
             }
+            Kind::Kept(_) => (false, None),
             Kind::Encrypted(encrypted) => {
                 let takes_part = encrypted.counted.contains(&seat) && !encrypted.is_over();
                 let answered = encrypted.decryptions.contains_key(&seat);
@@ -270,6 +291,7 @@ impl Seal {
                 let sum = masks.sum().map(|sum| (sum.words, sum.counted.len() as u64));
                 (sum, masks.aborted().map(ToString::to_string))
             }
+            Kind::Kept(kept) => kept.sum(),
             Kind::Encrypted(encrypted) => {
                 let sum = encrypted.opened.clone().map(|values| (values, encrypted.sum.added()));
                 (sum, encrypted.aborted.clone())
@@ -282,6 +304,8 @@ impl Seal {
     fn add_update(&mut self, seat: u32, bytes: &[u8]) -> Result<(), String> {
         match &mut self.kind {
             Kind::Masked(masks) => masks.receive(seat, bytes).map(drop).map_err(|error| error.to_string()),
+            // It was validated, and is read again once all have come.
+            Kind::Kept(_) => Ok(()),
             Kind::Encrypted(encrypted) => {
                 encrypted.sum.add(bytes).map_err(|error| error.to_string())?;
                 encrypted.counted.insert(seat);
@@ -294,6 +318,7 @@ impl Seal {
     pub(crate) fn validate(&self, seat: u32, bytes: &[u8]) -> Result<()> {
         let masks = match &self.kind {
             Kind::Masked(masks) => masks,
+            Kind::Kept(kept) => return kept.validate(seat, bytes),
             Kind::Encrypted(encrypted) => {
                 return encrypted.sum.validate(bytes).map_err(|error| UploadError::invalid("malformed", error));
             }
@@ -335,9 +360,11 @@ impl Federation {
         let protected = self.with_coordinator(round.measurement.is_some(), |of| of.privacy().cloned())?;
         let length = protected.quantizer().length();
         let step_timeout = u64::from(self.config.seal_step_seconds) * 1000;
-        let kind = match protected.encryption() {
-            Some(encryption) => Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length)),
-            None => {
+        let kept = protected.config().keeper_config(&round.terms, model, length);
+        let kind = match (protected.encryption(), kept) {
+            (Some(encryption), _) => Kind::Encrypted(SumDecryption::new(EncryptedSum::new(encryption.clone()), length)),
+            (None, Some((config, _))) => Kind::Kept(KeptSum::new(config)),
+            (None, None) => {
                 let terms = protected.config().secagg_config(&round.terms, model, length)?;
                 let mut hasher = blake3::Hasher::new_keyed(&self.secret);
                 let number = round.opening.round.to_le_bytes();
@@ -426,6 +453,9 @@ impl Federation {
             }
             let seat = message.device.map(|device| open.seat(device));
             match (seat, &mut open.seal) {
+                (None, Some(Seal { kind: Kind::Kept(kept), .. })) if !message.bytes.is_empty() => {
+                    kept.restore(&message.bytes);
+                }
                 (None, Some(seal)) => seal.close_step(crate::now()),
                 // What was rejected then is rejected again.
                 (Some(Some(seat)), Some(seal)) => drop(seal.replay(seat, &message.bytes)),

@@ -255,7 +255,7 @@ impl Federation {
     /// A federation that had held all its rounds, or failed, resumes; one that an operator or a budget ended does not.
     fn status_after_rollback(&self, again: u64) -> Option<Status> {
         let state = self.state();
-        let had_all = state.next_round >= self.target_rounds + state.undone;
+        let had_all = state.next_round >= self.planned_rounds(&state);
         match state.status {
             // Its model had diverged, and is gone now.
             Status::Failed(_) => Some(Status::Running),

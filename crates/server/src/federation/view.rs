@@ -23,12 +23,17 @@ pub struct PublicView {
     pub version: u64,
     /// Hash of that version's parameters, in hexadecimal.
     pub digest: String,
-    /// `running`, `paused`, `finished` or `failed`.
+    /// `running`, `paused`, `finished`, `failed` or `archived`.
     pub state: &'static str,
+    /// What it waits for before training goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// Whether devices are asked for their number of samples.
     pub samples: bool,
     /// What happens to the shared model when a device withdraws.
     pub unlearn: super::Unlearn,
+    /// The layer that seals updates; `null`: the federation is open, its server sees each update by itself.
+    pub seal: Option<&'static str>,
     /// Whether the server retains every accepted upload for an audit.
     pub record_uploads: bool,
     /// Criteria that devices are asked for, and why.
@@ -96,6 +101,8 @@ pub struct FederationView {
     pub quarantined: Vec<QuarantineView>,
     /// Versions of the shared model that are stored, to which training can be rolled back.
     pub versions: Vec<u64>,
+    /// How training goes on, beside what the configuration says.
+    pub plan: super::Plan,
     /// The open round, or the next one.
     pub round: u64,
     /// The number of rounds to hold.
@@ -147,6 +154,9 @@ pub struct RoundView {
     pub opened: Millis,
     /// When it closes at the latest.
     pub deadline: Option<Millis>,
+    /// Why it has not closed although all updates came: the keeper does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<String>,
 }
 
 impl From<(u32, &str)> for QuarantineView {
@@ -171,8 +181,10 @@ impl Federation {
             version: state.current.version.0,
             digest: to_hex(&state.current.digest),
             state: state.status.name(),
+            waits_for: self.waits_for(&state),
             samples: self.config.samples,
             unlearn: self.config.unlearn,
+            seal: self.seal,
             record_uploads: self.config.record_uploads,
             criteria: self.config.criteria.clone(),
             upload_bytes: self.upload_limit,
@@ -195,6 +207,7 @@ impl Federation {
             bytes_up: round.record.bytes_up,
             opened: round.opening.opened,
             deadline: round.opening.deadline,
+            keeper: round.seal.as_ref().and_then(|seal| seal.kept()?.waits_for()),
         });
         let failure = match &state.status {
             Status::Failed(why) => Some(why.clone()),
@@ -209,8 +222,10 @@ impl Federation {
             revoked: state.members.revoked,
             quarantined: state.members.quarantined().map(QuarantineView::from).collect(),
             versions: state.versions.keys().copied().collect(),
+            plan: state.plan.clone(),
             round: state.next_round,
-            rounds: self.rounds_to_hold(&state),
+            // Without an end, as many as were held: there is no other number.
+            rounds: if state.plan.endless { state.next_round } else { self.rounds_to_hold(&state) },
             undone: state.undone,
             unlearning: state.unlearn.is_some(),
             failure,

@@ -18,6 +18,10 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
 /// The device with the credential in a request.
 pub(super) fn device(federation: &Federation, headers: &HeaderMap) -> Result<u32, Problem> {
     let secret = bearer(headers)?;
+    // Its devices are no longer known.
+    if federation.is_archived() {
+        return Err(Problem::of("archived"));
+    }
     if !secret::is_of(Kind::Device, secret) {
         return Err(Problem::of("bad-credential"));
     }

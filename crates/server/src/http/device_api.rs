@@ -19,6 +19,8 @@ use sottovoce_protocol::codec;
 const MODEL_DIGEST: HeaderName = HeaderName::from_static("sottovoce-model-digest");
 /// Why there is nothing to do.
 const STATE: HeaderName = HeaderName::from_static("sottovoce-state");
+/// What the federation waits for.
+const WAITS_FOR: HeaderName = HeaderName::from_static("sottovoce-waits-for");
 /// The device's index in the cohort, if updates are sealed.
 const SEAT: HeaderName = HeaderName::from_static("sottovoce-seat");
 /// The version that the last rollback created.
@@ -49,6 +51,9 @@ pub(super) async fn catalog(request: DeviceRequest) -> Answer {
 /// Enrols a device.
 pub(super) async fn enrol(request: DeviceRequest) -> Answer {
     let (token, key) = (bearer(&request.headers)?, request.enrolment_key()?);
+    if request.federation.is_archived() {
+        return Err(Problem::of("archived"));
+    }
     let enrolled = request.server.enrol(&request.federation, token, key).await?;
     let status = if enrolled.again { StatusCode::OK } else { StatusCode::CREATED };
     let (device, federation) = (enrolled.device, request.federation.id);
@@ -69,13 +74,30 @@ pub(super) async fn check_in(request: DeviceRequest) -> Answer {
             headers.insert(MODEL_DIGEST, model.digest_header.clone());
             response
         }
-        CheckIn::Later { seconds, state } => {
+        CheckIn::Later { seconds, state, waits_for, model } => {
             let mut response = later(seconds);
-            response.headers_mut().insert(STATE, HeaderValue::from_static(state));
+            let headers = response.headers_mut();
+            headers.insert(STATE, HeaderValue::from_static(state));
+            headers.extend(model.map(|model| (MODEL_DIGEST, model.digest_header.clone())));
+            let waits_for = waits_for.and_then(|text| HeaderValue::try_from(text).ok());
+            headers.extend(waits_for.map(|text| (WAITS_FOR, text)));
             response
         }
     };
     Ok(with_caching(response, "no-store"))
+}
+
+/// What a device needs to know of the current model where it is in no round: the model's name and settings, its version
+/// and its digest.
+pub(super) async fn current_model(request: DeviceRequest) -> Answer {
+    caching_of_models(&request)?;
+    let (model, rolled_back) = request.federation.current_terms();
+    let mut response = model.terms.clone().into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(WIRE));
+    headers.insert(MODEL_DIGEST, model.digest_header.clone());
+    headers.extend(rolled_back.map(|version| (ROLLED_BACK, version.into())));
+    Ok(with_caching(response, download::REVALIDATE))
 }
 
 /// A version of the shared model.

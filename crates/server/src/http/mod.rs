@@ -1,5 +1,6 @@
 //! HTTP: the interfaces for devices and operators.
 
+mod acts;
 mod advertiser_api;
 mod auth;
 mod body;
@@ -89,7 +90,14 @@ async fn answer(api: &Api, router: Router, request: Request<Incoming>) -> Respon
         call(router, request).await
     } else {
         // If the caller hangs up, a change that has begun is completed.
-        let changing = tokio::spawn(call(router, request));
+        let (act, server) = (acts::Act::of(&api.server, route, &request), Arc::clone(&api.server));
+        let changing = tokio::spawn(async move {
+            let response = call(router, request).await;
+            if let Some(act) = act.map(|act| act.answered(&response)) {
+                acts::record(&server, act).await;
+            }
+            response
+        });
         changing.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
     };
     response.headers_mut().extend(COMMON_HEADERS);

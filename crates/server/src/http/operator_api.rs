@@ -1,9 +1,10 @@
 //! The interface for operators.
 
 use super::Body;
+use super::acts::ActDetail;
 use super::problem::Problem;
 use super::request::OperatorRequest;
-use crate::federation::{AudienceError, FederationConfig};
+use crate::federation::{AudienceError, Ending, FederationConfig, Schedule};
 use crate::now;
 use crate::server::{Role, Server};
 use crate::storage::{Status, TokenPurpose, TokenRecord};
@@ -57,8 +58,11 @@ pub(super) async fn create(request: OperatorRequest, body: Body) -> Answer {
     let NewFederation { name, catalog, config } = request.read(body, MAX_CREATION).await?;
     let config: FederationConfig = serde_json::from_value(Value::Object(config))
         .map_err(|error| Problem::new("wrong-config", error.to_string()))?;
+    let model = config.model.clone();
     let federation = request.api.server.create_federation(&name, config, catalog).await?;
-    Ok((StatusCode::CREATED, Json(federation.view(now()))).into_response())
+    let mut response = (StatusCode::CREATED, Json(federation.view(now()))).into_response();
+    response.extensions_mut().insert(ActDetail { federation: Some(name), detail: format!("model {model}") });
+    Ok(response)
 }
 
 /// A federation.
@@ -79,13 +83,91 @@ pub(super) async fn set_status(request: OperatorRequest) -> Answer {
         Status::Failed(why) => {
             return Err(Problem::new("not-now", format!("training has failed and cannot continue: {why}")));
         }
+        Status::Archived => return Err(Problem::of("archived")),
         Status::Finished if status != Status::Finished => {
-            return Err(Problem::new("not-now", "the federation is finished"));
+            let detail = "the federation is finished; `sottovoce federation extend NAME --rounds N` adds rounds";
+            return Err(Problem::new("not-now", detail));
         }
         _ => (),
     }
     federation.set_status(status).await?;
     Ok(Json(federation.view(now())).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct More {
+    rounds: u64,
+}
+
+/// Adds rounds.
+pub(super) async fn extend(request: OperatorRequest, body: Body) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    let More { rounds } = request.read(body, MAX_BYTES).await?;
+    federation.extend(rounds).await?;
+    Ok(ActDetail::on(Json(federation.view(now())).into_response(), format!("{rounds} rounds")))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewSchedule {
+    #[serde(default)]
+    schedule: Option<Schedule>,
+    #[serde(default)]
+    endless: bool,
+}
+
+/// Sets when rounds are held, and whether there is an end to them.
+pub(super) async fn schedule(request: OperatorRequest, body: Body) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    let NewSchedule { schedule, endless } = request.read(body, MAX_BYTES).await?;
+    let when = serde_json::to_string(&schedule).unwrap_or_default();
+    federation.reschedule(schedule, endless).await?;
+    let detail = format!("{when}{}", if endless { ", endless" } else { "" });
+    Ok(ActDetail::on(Json(federation.view(now())).into_response(), detail))
+}
+
+/// What archiving or deleting would do.
+pub(super) async fn deletion(request: OperatorRequest) -> Answer {
+    let federation = request.federation(Role::Observer)?;
+    Ok(Json(request.api.server.deletion(&federation)).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Confirmation {
+    confirm: String,
+}
+
+/// Archives a federation.
+pub(super) async fn archive(request: OperatorRequest, body: Body) -> Answer {
+    let federation = request.federation(Role::Operator)?;
+    let Confirmation { confirm } = request.read(body, MAX_BYTES).await?;
+    request.api.server.end_federation(&federation, Ending::Archive, &confirm).await?;
+    Ok(Json(federation.view(now())).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct Confirmed {
+    #[serde(default)]
+    confirm: String,
+}
+
+/// Deletes a federation.
+pub(super) async fn delete(request: OperatorRequest, of: Result<Query<Confirmed>, QueryRejection>) -> Answer {
+    let Query(Confirmed { confirm }) = of.map_err(|error| Problem::new("bad-request", error.body_text()))?;
+    let federation = request.federation(Role::Admin)?;
+    request.api.server.end_federation(&federation, Ending::Delete, &confirm).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// What operators did, the latest first.
+pub(super) async fn acts(request: OperatorRequest, page: Result<Query<Page>, QueryRejection>) -> Answer {
+    let Query(page) = page.map_err(|error| Problem::new("bad-request", error.body_text()))?;
+    request.require(Role::Operator)?;
+    let limit = page.limit.unwrap_or(100).clamp(1, MAX_ROUNDS);
+    let acts = request.api.server.acts(page.before, limit).await;
+    Ok(Json(json!({ "acts": acts.map_err(Problem::unexpected("acts cannot be read"))? })).into_response())
 }
 
 #[derive(Deserialize)]
@@ -99,7 +181,7 @@ pub(super) async fn roll_back(request: OperatorRequest, body: Body) -> Answer {
     let federation = request.federation(Role::Operator)?;
     let Target { version } = request.read(body, MAX_BYTES).await?;
     federation.roll_back_to(version).await?;
-    Ok(Json(federation.view(now())).into_response())
+    Ok(ActDetail::on(Json(federation.view(now())).into_response(), format!("version {version}")))
 }
 
 #[derive(Deserialize)]
@@ -143,9 +225,13 @@ impl NewToken {
             .add_token(purpose, &self.label, expires)
             .await
             .map_err(Problem::unexpected("a token cannot be created"))?;
+        let role =
+            if let TokenPurpose::Operator { role } = &view.purpose { format!(", {role}") } else { String::new() };
+        let detail = format!("token {}{role} {}", view.id, view.label).trim().to_owned();
         let mut body = serde_json::to_value(view).unwrap_or_default();
         body["token"] = format!("{token}{suffix}").into();
-        Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(body)).into_response())
+        let response = (StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(body)).into_response();
+        Ok(ActDetail::on(response, detail))
     }
 }
 

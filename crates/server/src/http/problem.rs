@@ -2,7 +2,7 @@
 
 use crate::commit_queue::CommitError;
 use crate::error::ServerError;
-use crate::federation::{AudienceError, RollbackError, UploadError};
+use crate::federation::{AudienceError, EndError, PlanError, RollbackError, UploadError};
 use crate::server::{CreateError, EnrolError};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -33,6 +33,12 @@ pub const CODES: &[(&str, u16, &str)] = &[
     ("other-way", 409, "This round expects updates with, or without, a one-time token; see its terms"),
     ("name-taken", 409, "There is one of this name already"),
     ("not-now", 409, "This is not possible in the current state; see the detail"),
+    (
+        "archived",
+        410,
+        "The federation is archived: it takes no devices and holds no rounds; what a device has stays its own",
+    ),
+    ("deleted", 410, "The federation was deleted; what a device has stays its own"),
     ("version-gone", 410, "This version is no longer stored; check in"),
     ("too-large", 413, "The body is too long"),
     ("wrong-media", 415, "The body has another media type, or is compressed, which uploads must not be"),
@@ -183,6 +189,26 @@ impl From<RollbackError> for Problem {
             RollbackError::Gone(..) => Self::new("version-gone", error.to_string()),
             RollbackError::Current(_) => Self::new("not-now", error.to_string()),
             RollbackError::Busy | RollbackError::Stopping => Self::new("busy", error.to_string()).retry_after(1),
+        }
+    }
+}
+
+impl From<PlanError> for Problem {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Config(error) => Self::new("wrong-config", error.to_string()),
+            PlanError::State(why) => Self::new("not-now", why),
+            PlanError::Server(error) => error.into(),
+        }
+    }
+}
+
+impl From<EndError> for Problem {
+    fn from(error: EndError) -> Self {
+        match error {
+            EndError::NotConfirmed(_) => Self::new("bad-request", error.to_string()),
+            EndError::Archived => Self::new("not-now", error.to_string()),
+            EndError::Busy | EndError::Stopping => Self::new("busy", error.to_string()).retry_after(1),
         }
     }
 }

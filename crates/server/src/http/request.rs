@@ -44,7 +44,8 @@ impl Params {
     }
 
     fn federation(&self, server: &Server) -> Result<Arc<Federation>, Problem> {
-        server.federation(&self.federation).ok_or_else(|| Problem::of("no-federation"))
+        let missing = || Problem::of(if server.was_deleted(&self.federation) { "deleted" } else { "no-federation" });
+        server.federation(&self.federation).ok_or_else(missing)
     }
 }
 

@@ -68,6 +68,7 @@ fn for_devices(routes: Routes) -> Routes {
         .post(&at("/devices"), device::enrol)
         .delete(&at("/devices/me"), device::withdraw)
         .post(&at("/check-in"), device::check_in)
+        .get(&at("/model"), device::current_model)
         .get(&at("/models/{version}"), device::model)
         .get(&at("/models/{version}/from/{held}"), device::difference)
         .post(&at("/rounds/{round}/updates"), device::update)
@@ -106,7 +107,12 @@ fn for_operators(routes: Routes) -> Routes {
         .get(federations, operator::list)
         .post(federations, operator::create)
         .get(&at(""), operator::show)
+        .delete(&at(""), operator::delete)
+        .get(&at("/deletion"), operator::deletion)
         .post(&at("/{action}"), operator::set_status)
+        .post(&at("/extend"), operator::extend)
+        .post(&at("/schedule"), operator::schedule)
+        .post(&at("/archive"), operator::archive)
         .post(&at("/rollback"), operator::roll_back)
         .get(&at("/rounds"), operator::rounds)
         .delete(&at("/devices/{device}"), operator::revoke)
@@ -122,6 +128,7 @@ fn for_operators(routes: Routes) -> Routes {
         .get("/v1/operator/tokens", operator::tokens)
         .post("/v1/operator/tokens", operator::add_token)
         .delete("/v1/operator/tokens/{token}", operator::remove_token)
+        .get("/v1/operator/acts", operator::acts)
         .get("/v1/operator/me", operator::me)
         .get("/v1/operator/events", operator::events)
 }
@@ -181,6 +188,7 @@ mod tests {
         let operated = "/v1/operator/federations/{federation}";
         assert_eq!(route_of("/v1/operator/federations/films/rounds"), format!("{operated}/rounds"));
         assert_eq!(route_of("/v1/operator/federations/films/pause"), format!("{operated}/{{action}}"));
+        assert_eq!(route_of("/v1/operator/federations/films/extend"), format!("{operated}/extend"));
         assert_eq!(route_of("/"), "/");
         for other in ["", "/v2", "/v1/federations//check-in", "/v1/federations/a/b/c/d/e/f"] {
             assert_eq!(route_of(other), "unknown", "{other}");

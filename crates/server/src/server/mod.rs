@@ -8,14 +8,14 @@ use crate::commit_queue::{CommitError, CommitQueue};
 use crate::error::ServerError;
 use crate::federation::round_driver::drive;
 use crate::federation::{
-    Advertiser, Audiences, ConfigError, CredentialHolder, Federation, FederationConfig, Published, ResumeError,
-    Services, StoredFederation, catalog, check_name,
+    Advertiser, Audiences, Clock, ConfigError, CredentialHolder, Deletion, EndError, Ending, Federation,
+    FederationConfig, Published, ResumeError, Services, StoredFederation, catalog, check_name,
 };
 use crate::metrics::Metrics;
 use crate::secret::{self, Kind};
 use crate::storage::{
-    Change, FederationRecord, Hash, Millis, RoundRecord, Storage, StorageError, Stored, TokenPurpose, TokenRecord,
-    VersionRecord,
+    ActRecord, Change, FederationRecord, Hash, Millis, RoundRecord, Storage, StorageError, Stored, TokenPurpose,
+    TokenRecord, VersionRecord,
 };
 use crate::versions::{VersionState, VersionStore};
 use crate::{lock, now};
@@ -82,21 +82,36 @@ pub struct Server {
     tokens: Mutex<Tokens>,
     /// Credentials that are being stored.
     enrolling: Mutex<HashSet<Hash>>,
+    /// Names of deleted federations.
+    gone: Mutex<HashSet<String>>,
     /// The number of the next federation; locked while one is created.
     next_federation: tokio::sync::Mutex<u64>,
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Server {
-    /// Resumes all stored federations and their open rounds. Federations can retain uploads only if there is a folder
-    /// for them.
+    /// [`open_at`](Self::open_at) with the clock of the system.
     ///
     /// # Errors
-    /// If something cannot be read or is inconsistent.
+    /// As [`open_at`](Self::open_at).
     pub async fn open(
         storage: Arc<dyn Storage>,
         versions: VersionStore,
         uploads: Option<PathBuf>,
+    ) -> Result<Arc<Self>, ServerError> {
+        Self::open_at(storage, versions, uploads, Arc::new(now)).await
+    }
+
+    /// Resumes all stored federations and their open rounds, which are held by this clock. Federations can retain
+    /// uploads only if there is a folder for them.
+    ///
+    /// # Errors
+    /// If something cannot be read or is inconsistent.
+    pub async fn open_at(
+        storage: Arc<dyn Storage>,
+        versions: VersionStore,
+        uploads: Option<PathBuf>,
+        clock: Clock,
     ) -> Result<Arc<Self>, ServerError> {
         let reader = Arc::clone(&storage);
         let load = move || Ok::<_, StorageError>((reader.load()?, reader.secret()?));
@@ -106,19 +121,90 @@ impl Server {
         let commits = Arc::clone(&metrics);
         let queue = CommitQueue::start(Arc::clone(&storage), move |changes, took| commits.committed(changes, took))?;
         let server = Arc::new(Self {
-            services: Services { storage, queue, versions: Arc::new(versions), metrics },
+            services: Services { storage, queue, versions: Arc::new(versions), metrics, clock },
             uploads,
             secret,
             federations: RwLock::default(),
             tokens: Mutex::new(Tokens::new(std::mem::take(&mut stored.tokens), stored.next_token)),
             enrolling: Mutex::default(),
+            gone: Mutex::new(stored.gone.iter().map(|gone| gone.name.clone()).collect()),
             next_federation: tokio::sync::Mutex::new(stored.next_federation),
             tasks: Mutex::default(),
         });
         for record in std::mem::take(&mut stored.federations) {
             server.resume(stored.split_off(record)).await?;
         }
+        // What a server that was killed had left to do.
+        for gone in stored.gone.iter().filter(|gone| !gone.versions.is_empty()) {
+            server.remove_versions(gone.federation, &gone.versions).await?;
+        }
         Ok(server)
+    }
+
+    /// Removes the objects of a deleted federation's versions.
+    async fn remove_versions(&self, federation: u64, versions: &str) -> Result<(), ServerError> {
+        for version in versions.split(' ').filter_map(|version| version.parse().ok()) {
+            self.services.versions.delete(federation, version).await?;
+        }
+        Ok(self.services.queue.commit(vec![Change::CleanUp { federation }]).await?)
+    }
+
+    /// Whether there was a federation of this name.
+    pub(crate) fn was_deleted(&self, name: &str) -> bool {
+        lock(&self.gone).contains(name)
+    }
+
+    /// Archives or deletes a federation; `confirmed` repeats its name.
+    ///
+    /// # Errors
+    /// If it is not confirmed or another change is under way.
+    pub async fn end_federation(&self, federation: &Federation, how: Ending, confirmed: &str) -> Result<(), EndError> {
+        federation.end_for_good(how, confirmed).await?;
+        lock(&self.tokens).remove_of(federation.id);
+        if how == Ending::Delete {
+            self.federations.write().unwrap_or_else(PoisonError::into_inner).remove(&federation.name);
+            lock(&self.gone).insert(federation.name.clone());
+            let versions: Vec<String> = federation.versions().iter().map(u64::to_string).collect();
+            // What is left is removed at the next start.
+            if let Err(error) = self.remove_versions(federation.id, &versions.join(" ")).await {
+                tracing::warn!(federation = %federation.name, %error, "versions are not removed");
+            }
+        }
+        Ok(())
+    }
+
+    /// What archiving or deleting a federation would do.
+    pub fn deletion(&self, federation: &Federation) -> Deletion {
+        federation.deletion(self.tokens(Some(federation.id)).len() + self.advertisers(federation.id).len())
+    }
+
+    /// Records what an operator did.
+    ///
+    /// # Errors
+    /// If that could not be stored.
+    pub async fn record_act(&self, act: ActRecord) -> Result<(), CommitError> {
+        self.services.queue.commit(vec![Change::AddAct(act)]).await
+    }
+
+    /// Operators' acts before a number, the latest first.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub async fn acts(&self, before: Option<u64>, limit: usize) -> Result<Vec<ActRecord>, StorageError> {
+        let storage = Arc::clone(&self.services.storage);
+        let read = tokio::task::spawn_blocking(move || storage.acts(before, limit)).await;
+        read.unwrap_or_else(|error| {
+            Err(StorageError::Database { what: "reading acts".to_owned(), reason: error.to_string() })
+        })
+    }
+
+    /// The operator's token: its number, name and role.
+    pub(crate) fn operator(&self, token: &str) -> Option<(u64, String, Role)> {
+        secret::is_of(Kind::Operator, token).then_some(())?;
+        let tokens = lock(&self.tokens);
+        let hash = secret::hash(token);
+        let role = tokens.role(&hash, now())?;
+        tokens.find(&hash, now()).map(|record| (record.id, record.label.clone(), role))
     }
 
     /// The folder of a federation's retained uploads. Its name is valid in a path.
@@ -161,7 +247,7 @@ impl Server {
     pub async fn create_federation(
         &self,
         name: &str,
-        config: FederationConfig,
+        mut config: FederationConfig,
         catalog_text: String,
     ) -> Result<Arc<Federation>, CreateError> {
         check_name(name)?;
@@ -172,9 +258,8 @@ impl Server {
             return Err(CreateError::NameTaken(name.to_owned()));
         }
         let id = *next;
-        let hosted = config.host(id, &catalog).map_err(ConfigError::from)?;
-        config.check_seal(&hosted.coordinator)?;
-        config.check_retention(&hosted.coordinator, self.uploads.is_some())?;
+        config.keeper = config.keeper.map(|keeper| keeper.founded(&self.secret, id));
+        let (config, hosted) = config.founded(id, &catalog, self.uploads.is_some())?;
         let version = self.first_version(id, name, &config, &hosted).await?;
         let json = serde_json::to_string(&config).unwrap_or_default();
         let record = FederationRecord::new(id, name, json, catalog_text.into_bytes(), now());

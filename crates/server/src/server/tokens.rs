@@ -61,6 +61,18 @@ impl Tokens {
         }
     }
 
+    /// Removes all tokens for a federation.
+    pub(super) fn remove_of(&mut self, federation: u64) {
+        let is = |record: &&TokenRecord| match record.purpose {
+            TokenPurpose::Enrolment { federation: of, .. } | TokenPurpose::Advertiser { federation: of, .. } => {
+                of == federation
+            }
+            TokenPurpose::Operator { .. } => false,
+        };
+        let those: Vec<u64> = self.by_id.values().filter(is).map(|record| record.id).collect();
+        those.into_iter().for_each(|id| self.remove(id));
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &TokenRecord> {
         self.by_id.values()
     }

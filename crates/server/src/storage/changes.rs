@@ -4,6 +4,7 @@
 //! not exist is no contradiction.
 
 use super::audience_changes as audiences;
+use super::living_changes as living;
 use super::round_changes as rounds;
 use super::sql::{Batch, Result, Sql, SqlError, Value, parameters};
 use super::{
@@ -40,6 +41,11 @@ fn describe(run: &[Change]) -> String {
     match change {
         Change::CreateFederation(federation, _) => format!("creation of federation {}", federation.id),
         Change::SetStatus { federation, .. } => format!("status of federation {federation}"),
+        Change::SetPlan { federation, .. } => format!("plan of federation {federation}"),
+        Change::Archive { federation } => format!("archiving of federation {federation}"),
+        Change::Delete(gone) => format!("deletion of federation {}", gone.federation),
+        Change::CleanUp { federation } => format!("versions of deleted federation {federation}"),
+        Change::AddAct(act) => format!("record of an act at {}", act.at),
         Change::Enrol { device, .. } => of_device("enrolment", device.federation, device.number),
         Change::Revoke { federation, device } => of_device("revocation", *federation, *device),
         Change::Quarantine { federation, device, .. } => of_device("quarantine", *federation, *device),
@@ -84,6 +90,11 @@ fn apply_one(sql: &mut dyn Sql, change: &Change) -> Result<()> {
     match change {
         Change::CreateFederation(federation, version) => create_federation(sql, federation, version),
         Change::SetStatus { federation, status } => set_status(sql, *federation, status),
+        Change::SetPlan { federation, plan } => living::set_plan(sql, *federation, plan),
+        Change::Archive { federation } => living::archive(sql, *federation),
+        Change::Delete(gone) => living::delete(sql, gone),
+        Change::CleanUp { federation } => living::clean_up(sql, *federation),
+        Change::AddAct(act) => living::add_act(sql, act),
         Change::Enrol { device, token } => enrol(sql, device, *token),
         Change::Revoke { federation, device } => revoke(sql, *federation, *device),
         Change::Quarantine { federation, device, reason } => quarantine(sql, *federation, *device, reason.as_deref()),
@@ -140,12 +151,12 @@ fn create_federation(sql: &mut dyn Sql, federation: &FederationRecord, version: 
         return rejected(format!("there is a federation named {:?}", federation.name));
     }
     let FederationRecord { id, name, config, catalog, created, status, next_device, next_round, .. } = federation;
-    let FederationRecord { version: current, undone, rolled_back, unlearn, .. } = federation;
+    let FederationRecord { version: current, undone, rolled_back, unlearn, plan, .. } = federation;
     let status = &status_text(status);
     sql.execute(
         "INSERT INTO federation (id, name, config, catalog, created, standing, next_device, next_round, version,
-                                 undone, went_back, unlearn)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                                 undone, went_back, unlearn, plan)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         parameters![
             id,
             name,
@@ -158,7 +169,8 @@ fn create_federation(sql: &mut dyn Sql, federation: &FederationRecord, version: 
             current,
             undone,
             rolled_back,
-            unlearn
+            unlearn,
+            plan
         ],
     )?;
     add_version(sql, version)

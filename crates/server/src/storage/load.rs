@@ -5,9 +5,9 @@
 use super::changes::ADVERTISER;
 use super::sql::{Result, Row, Sql, SqlError, Value};
 use super::{
-    AudienceRecord, AudienceTokens, DeviceRecord, FederationRecord, Hash, MeasurementRecord, OpenRound, Receipt,
-    RoundOpening, RoundRecord, SealMessage, SegmentRecord, Sender, Status, Stored, TokenPurpose, TokenRecord,
-    VersionRecord,
+    ActRecord, AudienceRecord, AudienceTokens, DeviceRecord, FederationRecord, GoneRecord, Hash, MeasurementRecord,
+    OpenRound, Receipt, RoundOpening, RoundRecord, SealMessage, SegmentRecord, Sender, Status, Stored, TokenPurpose,
+    TokenRecord, VersionRecord,
 };
 
 /// Everything but the bytes of updates and the records of closed rounds; within one transaction.
@@ -23,6 +23,7 @@ pub(super) fn load(sql: &mut dyn Sql) -> Result<Stored> {
         measurements: all(sql, MEASUREMENTS, &[], measurement)?,
         audience_tokens: all(sql, AUDIENCE_TOKENS, &[], audience_tokens)?,
         segments: all(sql, SEGMENTS, &[], segment)?,
+        gone: all(sql, GONE, &[], gone)?,
         next_federation: counter(sql, "SELECT next_federation FROM server")?,
         next_token: counter(sql, "SELECT next_token FROM server")?,
     };
@@ -98,8 +99,17 @@ pub(super) fn rounds(
     all(sql, ROUNDS, &key, round_record)
 }
 
+/// Operators' acts, the latest first.
+pub(super) fn acts(sql: &mut dyn Sql, before: Option<u64>, limit: usize) -> Result<Vec<ActRecord>> {
+    let clip = |value: u64| i64::try_from(value).unwrap_or(i64::MAX).into();
+    all(sql, ACTS, &[clip(before.unwrap_or(u64::MAX)), clip(limit as u64)], act)
+}
+
+const GONE: &str = "SELECT federation, name, deleted, versions FROM gone ORDER BY federation";
+const ACTS: &str = "SELECT id, happened, token, label, role, act, federation, detail, status
+     FROM act WHERE id < $1 ORDER BY id DESC LIMIT $2";
 const FEDERATIONS: &str = "SELECT id, name, config, catalog, created, standing, next_device, next_round, version,
-         undone, went_back, unlearn
+         undone, went_back, unlearn, plan
      FROM federation ORDER BY id";
 const DEVICES: &str = "SELECT federation, number, credential, enrolled, seen, revoked, quarantine
      FROM device ORDER BY federation, number";
@@ -225,7 +235,9 @@ fn array<const N: usize>(found: &[u8]) -> Result<[u8; N]> {
 
 /// The inverse of [`status_text`](super::changes::status_text).
 fn read_status(text: &str) -> Result<Status> {
-    let known = [Status::Running, Status::Paused, Status::Finished].into_iter().find(|each| each.name() == text);
+    let known = [Status::Running, Status::Paused, Status::Finished, Status::Archived]
+        .into_iter()
+        .find(|each| each.name() == text);
     let failed = || text.strip_prefix("failed:").map(|why| Status::Failed(why.to_owned()));
     known.or_else(failed).ok_or_else(|| SqlError::Corrupt(format!("a federation cannot be {text:?}")))
 }
@@ -241,8 +253,11 @@ macro_rules! records {
 
 records! {
     federation: FederationRecord {
-        id, name, config, catalog, created, status, next_device, next_round, version, undone, rolled_back, unlearn
+        id, name, config, catalog, created, status, next_device, next_round, version, undone, rolled_back, unlearn,
+        plan
     },
+    gone: GoneRecord { federation, name, deleted, versions },
+    act: ActRecord { id, at, token, label, role, act, federation, detail, status },
     device: DeviceRecord { federation, number, credential, enrolled, seen, revoked, quarantine },
     version: VersionRecord { federation, version, digest, bytes, created, rounds },
     audience: AudienceRecord { federation, id, advertiser, name, definition, created, expires, closed },

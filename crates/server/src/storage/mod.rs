@@ -2,6 +2,7 @@
 
 mod audience_changes;
 mod changes;
+mod living_changes;
 mod load;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -14,9 +15,9 @@ mod sqlite;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use records::{
-    AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, Hash, MeasurementRecord, Millis, OpenRound,
-    RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealMessage, SegmentRecord, Sender, Status, Stored,
-    TokenPurpose, TokenRecord, VersionRecord,
+    ActRecord, AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, GoneRecord, Hash,
+    MeasurementRecord, Millis, OpenRound, RECEIPT_ROUNDS, Receipt, RoundOpening, RoundRecord, SealMessage,
+    SegmentRecord, Sender, Status, Stored, TokenPurpose, TokenRecord, VersionRecord,
 };
 pub use sqlite::Sqlite;
 
@@ -136,6 +137,12 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// If they cannot be read.
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError>;
+
+    /// Operators' acts before a number, the latest first.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn acts(&self, before: Option<u64>, limit: usize) -> Result<Vec<ActRecord>, StorageError>;
 }
 
 /// A database that understands SQL.
@@ -189,5 +196,9 @@ impl<D: Database> Storage for D {
 
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError> {
         read(self, "reading rounds", |sql| load::rounds(sql, federation, before, limit))
+    }
+
+    fn acts(&self, before: Option<u64>, limit: usize) -> Result<Vec<ActRecord>, StorageError> {
+        read(self, "reading acts", |sql| load::acts(sql, before, limit))
     }
 }

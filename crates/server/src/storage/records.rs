@@ -21,6 +21,8 @@ pub enum Status {
     Finished,
     /// Training cannot continue, for this reason.
     Failed(String),
+    /// An operator closed it for good: nothing is stored of its devices, and none can join.
+    Archived,
 }
 
 impl Status {
@@ -31,6 +33,7 @@ impl Status {
             Self::Paused => "paused",
             Self::Finished => "finished",
             Self::Failed(_) => "failed",
+            Self::Archived => "archived",
         }
     }
 }
@@ -62,6 +65,8 @@ pub struct FederationRecord {
     pub rolled_back: Option<u64>,
     /// A device that enrolled at this time has withdrawn, and the rollback is still to be done.
     pub unlearn: Option<Millis>,
+    /// How training goes on, as JSON; empty: as the configuration says.
+    pub plan: String,
 }
 
 impl FederationRecord {
@@ -340,6 +345,44 @@ pub struct SegmentRecord {
     pub segment: [u8; 16],
 }
 
+/// A federation that was deleted. Devices of it are told so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GoneRecord {
+    /// Its number.
+    pub federation: u64,
+    /// Its name; another may have it by now.
+    pub name: String,
+    /// When it was deleted.
+    pub deleted: Millis,
+    /// Numbers of versions whose objects are still to be removed, separated by spaces.
+    pub versions: String,
+}
+
+/// Something that an operator did, or was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ActRecord {
+    /// Its number, which the database gives.
+    pub id: u64,
+    /// When.
+    pub at: Millis,
+    /// The number of the operator's token; `None`: whoever runs the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<u64>,
+    /// The token's name for people.
+    pub label: String,
+    /// The token's role.
+    pub role: String,
+    /// What was done.
+    pub act: String,
+    /// The federation, if it was about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub federation: Option<String>,
+    /// More about it: a number, a setting, or why it was refused.
+    pub detail: String,
+    /// HTTP status of the answer.
+    pub status: u32,
+}
+
 /// Everything that the server holds in memory while it runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stored {
@@ -363,6 +406,8 @@ pub struct Stored {
     pub audience_tokens: Vec<AudienceTokens>,
     /// Segment ids, by federation, audience, rotation and nullifier.
     pub segments: Vec<SegmentRecord>,
+    /// Deleted federations, by number.
+    pub gone: Vec<GoneRecord>,
     /// The number of the next federation.
     pub next_federation: u64,
     /// The number of the next token.
@@ -381,6 +426,27 @@ pub enum Change {
         /// The new status.
         status: Status,
     },
+    /// Changes how training goes on.
+    SetPlan {
+        /// The federation.
+        federation: u64,
+        /// The plan, as JSON.
+        plan: String,
+    },
+    /// Archives a federation: deletes what is stored of its devices, with all tokens for it.
+    Archive {
+        /// The federation.
+        federation: u64,
+    },
+    /// Deletes a federation, except that there was one.
+    Delete(GoneRecord),
+    /// The objects of a deleted federation's versions are removed.
+    CleanUp {
+        /// The federation.
+        federation: u64,
+    },
+    /// Records what an operator did.
+    AddAct(ActRecord),
     /// Enrols a device with a token, which has one use less afterwards.
     Enrol {
         /// The device; its number must not have been used before.

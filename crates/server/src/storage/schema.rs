@@ -23,7 +23,7 @@ impl Dialect {
 }
 
 /// Each starts from the result of the one before, the first from nothing.
-const MIGRATIONS: [&str; 6] = [FIRST, SEALS, ANONYMOUS, ROLLBACK, AUDIENCES, QUARANTINE];
+const MIGRATIONS: [&str; 7] = [FIRST, SEALS, ANONYMOUS, ROLLBACK, AUDIENCES, QUARANTINE, LIVING];
 
 // Receipts and bodies are stored in order of insertion, whatever the device, so that pages fill up and few others
 // change: a changed page is written whole. Only the index of receipts is ordered by device. A cohort, which can be
@@ -139,6 +139,18 @@ const AUDIENCES: &str = "
 /// Devices that are not asked any more, and why.
 const QUARANTINE: &str = "
     ALTER TABLE device ADD COLUMN quarantine TEXT;
+";
+
+/// How training goes on; federations that were deleted; and what operators did.
+const LIVING: &str = "
+    ALTER TABLE federation ADD COLUMN plan TEXT NOT NULL DEFAULT '';
+    CREATE TABLE gone (
+        federation {int} PRIMARY KEY, name TEXT NOT NULL, deleted {int} NOT NULL, versions TEXT NOT NULL
+    ){rows};
+    CREATE TABLE act (
+        id {auto}, happened {int} NOT NULL, token {int}, label TEXT NOT NULL, role TEXT NOT NULL, act TEXT NOT NULL,
+        federation TEXT, detail TEXT NOT NULL, status {int} NOT NULL
+    ){rows};
 ";
 
 /// Why a database was not migrated.

@@ -36,6 +36,7 @@ impl Measurement {
             rounds: Some(1),
             secret: None,
             key_digest: None,
+            keeper: None,
         };
         let asked = question.settings(&ModelSpec { name: "lookalike".to_owned(), ..ModelSpec::default() });
         let settings: Vec<(&str, Value)> = config.round_settings(None).unwrap();

@@ -160,6 +160,7 @@ impl Fleet {
             secret[..8].copy_from_slice(&user.to_le_bytes());
             let server = format!("http://{}", town.running.address);
             let mut enrolment = Enrolment::new(&server, NAME, &token, Secret::new(secret), policy.clone());
+            enrolment.accept = ["open".to_owned()].into();
             enrolment.seeds = Seeds::Simulated { seed: 1, user };
             enrolment.history = History::from_ids(history.iter().copied());
             enrolment.items = Some(Arc::clone(&items));

@@ -264,3 +264,38 @@ fn a_guessed_key_does_not_take_a_credential_over() {
     let other = enrol(&key);
     assert_eq!((other.status, other.code().as_str()), (409, "key-used"));
 }
+
+/// A revoked device is a new one with an enrolment token that is open: operators see which are, and can close them.
+#[test]
+fn a_revoked_device_comes_back_only_with_a_token_that_is_still_open() {
+    let host = Host::new();
+    host.create("films", &json!({}));
+    let films = "/v1/operator/federations/films";
+    let tokens = format!("{films}/enrolment-tokens");
+    let once = host.call("POST", &tokens, &host.admin, br#"{"uses":1}"#).json()["token"].as_str().unwrap().to_owned();
+    let open = host.enrolment("films");
+    let liar = host.phone("films", &once, "a");
+    let revoke = |number: u32| host.call("DELETE", &format!("{films}/devices/{number}"), &host.admin, b"").status;
+    let check_in = |phone: &Phone| host.call("POST", "/v1/federations/films/check-in", &phone.credential, b"").status;
+    let enrol = |token: &str, key: &str| {
+        let path = "/v1/federations/films/devices";
+        send(host.at, &wire("POST", path, token, &long_key(key), b"")).status
+    };
+    assert!(revoke(liar.number) < 300);
+    assert_eq!((check_in(&liar), enrol(&once, "b")), (403, 403));
+    // With the other it is somebody new, until that token is closed too.
+    let again = host.phone("films", &open, "c");
+    assert_ne!(again.number, liar.number);
+    assert!(check_in(&again) < 300 && revoke(again.number) < 300);
+    let listed = host.call("GET", &tokens, &host.admin, b"").json();
+    let unlimited: Vec<u64> = listed["tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|token| token["uses"].is_null())
+        .map(|token| token["id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(unlimited.len(), 1, "{listed}");
+    assert!(host.call("DELETE", &format!("{tokens}/{}", unlimited[0]), &host.admin, b"").status < 300);
+    assert_eq!(enrol(&open, "d"), 401);
+}

@@ -2,8 +2,8 @@
 
 use crate::database::TestDatabase;
 use crate::fixtures::{
-    close, create, device, enrol, enrolment, federation, hash, issue, opening, operator, receipt, record, token_sender,
-    upload, upload_with_token, version, with_open_round,
+    act, close, create, device, enrol, enrolment, federation, gone, hash, issue, opening, operator, receipt, record,
+    token_sender, upload, upload_with_token, version, with_open_round,
 };
 use crate::reference::Reference;
 use sottovoce_server::storage::{Change, RECEIPT_ROUNDS, Sender, Status, Storage, StorageError};
@@ -26,6 +26,8 @@ cases! {
     new_database_is_empty_and_keeps_its_secret,
     changes_are_visible_at_once_and_after_reopening,
     deleted_data_are_gone,
+    archives_and_deletions_forget_people,
+    acts_are_listed_latest_first,
     commits_are_atomic,
     contradictions_are_rejected_by_name,
     numbers_are_never_reused,
@@ -170,6 +172,45 @@ fn deleted_data_are_gone(database: &TestDatabase) {
         ])
         .unwrap();
     assert_eq!(contents(&*storage).stored, stored);
+}
+
+/// Nothing of people stays in an archive, and nothing but the name of what is deleted.
+fn archives_and_deletions_forget_people(database: &TestDatabase) {
+    let mut storage = database.open();
+    let mut reference = Reference::default();
+    let mut more = vec![create(1), Change::AddToken(enrolment(1, 1, None)), enrol(1, 0, 1)];
+    more.extend([upload(0, 0, 0), Change::AddToken(operator(2))]);
+    let batches = [with_open_round(), more];
+    for change in batches.into_iter().flatten() {
+        storage.commit(std::slice::from_ref(&change)).unwrap();
+        reference.commit(&[change]).unwrap();
+    }
+    for change in [
+        Change::Archive { federation: 0 },
+        Change::Delete(gone(1)),
+        Change::SetPlan { federation: 0, plan: "{}".into() },
+    ] {
+        storage.commit(std::slice::from_ref(&change)).unwrap();
+        reference.commit(&[change]).unwrap();
+        storage = check(database, storage, &reference);
+    }
+    let stored = storage.load().unwrap();
+    assert_eq!((stored.devices.len(), stored.tokens.len(), stored.federations.len()), (0, 1, 1));
+    assert_eq!((stored.gone, stored.versions.len()), (vec![gone(1)], 1));
+    // It is gone, and its number is not given again.
+    assert!(storage.commit(&[Change::Delete(gone(1))]).is_err());
+    assert!(storage.commit(&[create(1)]).is_err());
+    storage.commit(&[Change::CleanUp { federation: 1 }]).unwrap();
+    assert_eq!(storage.load().unwrap().gone[0].versions, "");
+}
+
+fn acts_are_listed_latest_first(database: &TestDatabase) {
+    let storage = database.open();
+    assert_eq!(storage.acts(None, 5).unwrap(), []);
+    storage.commit(&[1, 2, 3, 4].map(|id| Change::AddAct(act(id)))).unwrap();
+    assert_eq!(storage.acts(None, 2).unwrap(), [act(4), act(3)]);
+    assert_eq!(storage.acts(Some(3), 9).unwrap(), [act(2), act(1)]);
+    assert_eq!(storage.acts(None, usize::MAX).unwrap().len(), 4);
 }
 
 fn commits_are_atomic(database: &TestDatabase) {

@@ -1,8 +1,8 @@
 //! Records for tests: fields have distinct values, so that mistaking one for another shows.
 
 use sottovoce_server::storage::{
-    AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, MeasurementRecord, Receipt, RoundOpening,
-    RoundRecord, SegmentRecord, Sender, Status, TokenPurpose, TokenRecord, VersionRecord,
+    ActRecord, AudienceRecord, AudienceTokens, Change, DeviceRecord, FederationRecord, GoneRecord, MeasurementRecord,
+    Receipt, RoundOpening, RoundRecord, SegmentRecord, Sender, Status, TokenPurpose, TokenRecord, VersionRecord,
 };
 
 pub(crate) fn hash(of: u64) -> [u8; 32] {
@@ -25,7 +25,28 @@ pub(crate) fn federation(id: u64) -> FederationRecord {
         undone: 5,
         rolled_back: id.is_multiple_of(2).then_some(2),
         unlearn: None,
+        plan: format!("{{\"added_rounds\":{id}}}"),
     }
+}
+
+/// The record of an act; the number is the database's.
+pub(crate) fn act(id: u64) -> ActRecord {
+    ActRecord {
+        id,
+        at: 60 + id,
+        token: id.is_multiple_of(2).then_some(7),
+        label: "Ada".to_owned(),
+        role: "admin".to_owned(),
+        act: format!("extend {id}"),
+        federation: id.is_multiple_of(3).then(|| "town".to_owned()),
+        detail: "5 rounds".to_owned(),
+        status: 200,
+    }
+}
+
+/// What stays of a federation that is deleted.
+pub(crate) fn gone(federation: u64) -> GoneRecord {
+    GoneRecord { federation, name: format!("town-{federation}"), deleted: 70, versions: "0 3".to_owned() }
 }
 
 pub(crate) fn version(federation: u64, version: u64) -> VersionRecord {

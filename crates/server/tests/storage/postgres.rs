@@ -118,10 +118,10 @@ fn notices_changes_by_other_programs() {
 fn rejects_newer_layouts() {
     TestDatabase::with_postgres(|database| {
         database.open().commit(&[create(0)]).unwrap();
-        database.execute("UPDATE sottovoce_layout SET layout = 9");
+        database.execute("UPDATE sottovoce_layout SET layout = layout + 7");
         let error = database.try_open().err().unwrap();
-        assert!(matches!(error, StorageError::Newer { found: 9, known: 5, .. }), "{error:?}");
-        database.execute("UPDATE sottovoce_layout SET layout = 5");
+        assert!(matches!(error, StorageError::Newer { found, known, .. } if found == known + 7), "{error:?}");
+        database.execute("UPDATE sottovoce_layout SET layout = layout - 7");
         assert_eq!(database.open().load().unwrap().federations.len(), 1);
     });
 }

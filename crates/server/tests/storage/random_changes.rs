@@ -3,7 +3,7 @@
 use crate::conformance::check;
 use crate::database::TestDatabase;
 use crate::fixtures::{
-    advertiser, close, create, enrol, enrolment, hash, opening, operator, upload, upload_with_token,
+    act, advertiser, close, create, enrol, enrolment, gone, hash, opening, operator, upload, upload_with_token,
 };
 use crate::reference::Reference;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ struct Move {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Vec<Move>>> {
-    let one = (0u8..25, 0u64..2, 0u32..4, 0u8..20);
+    let one = (0u8..26, 0u64..2, 0u32..4, 0u8..20);
     let one = one.prop_map(|(kind, federation, device, luck)| Move { kind, federation, device, luck });
     proptest::collection::vec(proptest::collection::vec(one, 1..8), 1..14)
 }
@@ -67,6 +67,11 @@ fn change(reference: &Reference, step: &Move) -> Change {
             Change::RollBack { federation, from: (luck % 5 > 0).then_some(80 + u64::from(luck)), to }
         }
         21..=24 => crate::fixtures::about_audiences(kind - 21, federation, device, luck),
+        25 if luck < 6 => Change::SetPlan { federation, plan: format!("{luck}") },
+        25 if luck < 9 => Change::Archive { federation },
+        25 if luck < 12 => Change::Delete(gone(federation)),
+        25 if luck < 15 => Change::CleanUp { federation },
+        25 => Change::AddAct(act(luck.into())),
         _ => Change::SetStatus { federation, status: Status::Failed(format!("{luck}")) },
     }
 }

@@ -2,7 +2,7 @@
 
 use sottovoce_server::storage::{
     AudienceRecord, AudienceTokens, Change, FederationRecord, MeasurementRecord, OpenRound, RECEIPT_ROUNDS,
-    RoundRecord, SegmentRecord, Sender, Stored, TokenPurpose, VersionRecord,
+    RoundRecord, SegmentRecord, Sender, Status, Stored, TokenPurpose, VersionRecord,
 };
 use std::collections::BTreeMap;
 
@@ -134,8 +134,54 @@ impl Reference {
                 self.stored.tokens.retain(|token| token.id != *id);
                 Ok(())
             }
+            Change::SetPlan { federation, plan } => {
+                self.federation(*federation)?.plan.clone_from(plan);
+                Ok(())
+            }
+            Change::Archive { federation } => {
+                let known = self.federation(*federation)?;
+                (known.status, known.unlearn) = (Status::Archived, None);
+                self.forget_people(*federation);
+                Ok(())
+            }
+            Change::Delete(gone) => {
+                must(self.federation(gone.federation)?.name == gone.name)?;
+                self.forget_people(gone.federation);
+                let Stored { federations, versions, audiences, measurements, .. } = &mut self.stored;
+                federations.retain(|known| known.id != gone.federation);
+                versions.retain(|known| known.federation != gone.federation);
+                audiences.retain(|known| known.federation != gone.federation);
+                measurements.retain(|known| known.federation != gone.federation);
+                self.rounds.retain(|known| known.federation != gone.federation);
+                self.stored.gone.push(gone.clone());
+                self.stored.gone.sort_by_key(|gone| gone.federation);
+                Ok(())
+            }
+            Change::CleanUp { federation } => {
+                let those = self.stored.gone.iter_mut().filter(|gone| gone.federation == *federation);
+                those.for_each(|gone| gone.versions.clear());
+                Ok(())
+            }
+            Change::AddAct(_) => Ok(()),
             other => self.apply_audience(other).unwrap_or_else(|| self.apply_round(other)),
         }
+    }
+
+    /// Forgets all that is stored of a federation's people.
+    fn forget_people(&mut self, id: u64) {
+        let stored = &mut self.stored;
+        stored.devices.retain(|known| known.federation != id);
+        stored.rounds.retain(|open| open.opening.federation != id);
+        stored.receipts.retain(|(of, ..)| *of != id);
+        stored.audience_tokens.retain(|known| known.federation != id);
+        stored.segments.retain(|known| known.federation != id);
+        stored.tokens.retain(|token| match token.purpose {
+            TokenPurpose::Enrolment { federation, .. } | TokenPurpose::Advertiser { federation, .. } => {
+                federation != id
+            }
+            TokenPurpose::Operator { .. } => true,
+        });
+        self.bodies.retain(|(of, ..), _| *of != id);
     }
 
     /// `None` for changes that are not about audiences.

@@ -4,7 +4,7 @@ use crate::host::{Host, config, database, runtime, wait_until};
 use sottovoce_federation::{Aggregate, Recorder, StoredUploads};
 use sottovoce_protocol::{Parameters, Update};
 use sottovoce_server::federation::{FederationConfig, Unlearn};
-use sottovoce_server::storage::{Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit};
+use sottovoce_server::storage::{ActRecord, Change, Hash, RoundRecord, Storage, StorageError, Stored, Visit};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -72,6 +72,10 @@ impl Storage for Stuck {
 
     fn rounds(&self, federation: u64, before: Option<u64>, limit: usize) -> Result<Vec<RoundRecord>, StorageError> {
         self.0.rounds(federation, before, limit)
+    }
+
+    fn acts(&self, before: Option<u64>, limit: usize) -> Result<Vec<ActRecord>, StorageError> {
+        self.0.acts(before, limit)
     }
 }
 

@@ -1,12 +1,15 @@
-//! Broken inputs: examples of every format and kind of graph, damaged at random, and what must hold whatever they are.
+//! Broken inputs: examples of every format, kind of graph and message of sealed rounds, damaged at random, and what
+//! must hold whatever they are.
 //!
 //! Used by the test-suite with few cases, by `examples/mutate.rs` with millions, and by the fuzz targets. A case is
 //! fully determined by its seed, so whatever is found can be built again.
 
 mod graphs;
+mod sealed_rounds;
 mod seeds;
 
 pub use graphs::{check_graph, graphs};
+pub use sealed_rounds::SealedRounds;
 pub use seeds::{Seed, seeds};
 
 use sottovoce_core::Rng;

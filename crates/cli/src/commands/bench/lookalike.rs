@@ -106,6 +106,7 @@ fn device_round(bench: &Workbench) -> Result<Figure> {
     catalog += &people.title_encoder(NetworkConfig::default().dim)?.catalog_text();
     let interests: Vec<String> = people.interests(person).iter().map(|&row| id(row)).collect();
     let mut enrolment = Enrolment::new("memory:", "town", "sve_1", Secret::new([7; 32]), Policy::new(1.0)?);
+    enrolment.accept = ["open".to_owned()].into();
     enrolment.history = History::from_ids(interests.iter().map(String::as_str));
     enrolment.pages = people.recent(person).map(page).collect();
     enrolment.items = Some(Arc::new(Items::parse(catalog.into_bytes())?));

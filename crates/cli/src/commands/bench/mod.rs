@@ -76,6 +76,7 @@ const BENCHES: &[(&str, Job)] = &[
     ("word2vec", text::word2vec),
     ("lookalike", lookalike::lookalike),
     ("secagg", sealing::secagg),
+    ("keeper", sealing::keeper),
     #[cfg(feature = "he")]
     ("he", sealing::he),
     ("noise", sealing::noise),

@@ -8,7 +8,7 @@ use sottovoce_privacy::SecureRng;
 use sottovoce_privacy::dp::noise::{DiscreteGaussian, Noise as _};
 #[cfg(feature = "he")]
 use sottovoce_testing::he_cost;
-use sottovoce_testing::secagg_cost;
+use sottovoce_testing::{keeper_cost, secagg_cost};
 
 /// Values of an update.
 const VALUES: u32 = 100_000;
@@ -32,6 +32,23 @@ pub(super) fn secagg(bench: &Workbench) -> Result<Vec<Figure>> {
         figures.push(if bounded { slowest.bound("under 0.2") } else { slowest });
         figures.push(if bounded { bytes.bound("under 2") } else { bytes });
         figures.push(Figure::new("secagg", what("the server, 30 % lost"), found.server_seconds, "CPU s"));
+    }
+    Ok(figures)
+}
+
+/// One round with a keeper for each cohort; the sum is checked.
+pub(super) fn keeper(bench: &Workbench) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for devices in COHORTS {
+        let found = keeper_cost::measure((devices, VALUES), seed(bench), &cpu_seconds)?;
+        let what = |rest: &str| format!("{devices} devices x {VALUES} values, {rest}");
+        let device = Figure::new("keeper", what("a device"), 1000.0 * found.device_seconds.0, "CPU ms");
+        let keeper = Figure::new("keeper", what("the keeper"), found.keeper_seconds, "CPU s");
+        let bounded = devices == COHORTS[2];
+        figures.push(if bounded { device.bound("under 10") } else { device });
+        figures.push(if bounded { keeper.bound("under 1") } else { keeper });
+        figures.push(Figure::new("keeper", what("the server"), found.server_seconds, "CPU s"));
+        figures.push(Figure::new("keeper", what("an upload"), found.expansion(), "x plain").bound("under 1.02"));
     }
     Ok(figures)
 }

@@ -8,12 +8,13 @@ use crate::folder::read_text;
 use crate::key_file;
 use crate::output::{self, Usage, grouped, usage};
 use anyhow::{Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 use sottovoce_device::{
     Device, Enrolment, History, HttpTransport, NextStep, Options, Roster, StopReason, random_secret,
 };
+use sottovoce_privacy::OPEN;
 use sottovoce_privacy::tokens::to_hex;
-use sottovoce_protocol::{DisclosureMode, Policy};
+use sottovoce_protocol::{DisclosureMode, Policy, PolicyError, SealedDisclosure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,10 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let transport = location::transport(&args.server, &ca)?;
     // If the server does not answer, enrolment fails with a better error.
     let about = about(&transport, &args.federation).unwrap_or_default();
-    let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+    check_open(&about, &args.federation, &args.accept)?;
+    let wrong = |error: PolicyError| Usage(error.to_string());
+    let mut policy = Policy::new(args.pi).map_err(wrong)?;
+    policy.sealed = Some(SealedDisclosure::new(args.sealed_pi, args.sealed_least).map_err(wrong)?);
     policy.disclosure = args.disclosure;
     let mut history = History::new();
     let (mut pages, mut items) = (Vec::new(), None);
@@ -62,7 +66,19 @@ pub(crate) fn run(args: &Enrol, common: &Common) -> Result<()> {
     let mut device = Device::enrol(Box::new(store), enrolment, Options::default()).map_err(as_usage)?;
     join(&mut device, &transport)?;
     let key = (location::key_path(&args.location, &folder), created);
-    report(&device, &folder, key, about["record_uploads"] == true, common)
+    report(&device, &folder, key, &about, common)
+}
+
+/// That nobody joins unasked a federation that is open by its server's own description. One that is open in spite of it
+/// finds no device to take part.
+pub(crate) fn check_open(about: &Value, federation: &str, accepted: &[String]) -> Result<()> {
+    if !about.get("seal").is_some_and(Value::is_null) || accepted.iter().any(|what| what == OPEN) {
+        return Ok(());
+    }
+    usage(format!(
+        "{federation} is an open federation: no seal hides uploads among those of others, so its server sees each by \
+         itself and can infer from it what is in the history. Add --accept open if you agree"
+    ))
 }
 
 /// Enrols with the server.
@@ -92,15 +108,18 @@ fn report(
     device: &Device,
     folder: &Path,
     (key, created): (PathBuf, bool),
-    retains_uploads: bool,
+    about: &Value,
     common: &Common,
 ) -> Result<()> {
+    let retains_uploads = about["record_uploads"] == true;
     let items = device.items().map_or(0, |items| items.len());
     let (interactions, unknown) = (device.history().len(), device.unknown_items());
     if common.json {
         return output::print_json(&json!({
             "federation": device.federation(), "server": device.server(), "device": device.number(),
             "items": items, "interactions": interactions, "pages": device.pages().len(), "unknown": unknown, "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
+            "sealed_pi": device.policy().sealed.map(SealedDisclosure::pi),
+            "sealed_least": device.policy().sealed.map(|sealed| sealed.least), "seal": about["seal"],
             "identity": to_hex(&device.identity()), "roster": device.roster().map(Roster::len),
             "record_uploads": retains_uploads, "store": folder, "key_file": key, "key_made": created,
         }));
@@ -124,6 +143,18 @@ fn report(
         DisclosureMode::PerRound => "drawn in each round",
     };
     line("policy", format!("pi = {}, {when}; `sottovoce device policy` shows and changes it", policy.pi()));
+    if let Some(sealed) = policy.sealed.filter(|sealed| sealed.pi() != policy.pi()) {
+        line("", format!("pi = {} in sealed rounds of at least {} devices", sealed.pi(), sealed.least));
+    }
+    match about.get("seal") {
+        Some(Value::Null) => {
+            line("seal", "none: the server sees each upload by itself, as you agreed (--accept open)".to_owned());
+        }
+        Some(Value::String(seal)) => {
+            line("seal", format!("{seal}, says the server; this device declines rounds with less"));
+        }
+        _ => {}
+    }
     if retains_uploads {
         line("uploads", "the server retains all of them for an audit until you withdraw;".to_owned());
         line("", "`sottovoce device policy --refuse kept-uploads` declines its rounds".to_owned());
@@ -135,6 +166,6 @@ fn report(
     line("key", key.display().to_string());
     text.push_str("\nThe store is encrypted with the key. Whoever has both can read it: keep the key private.\n");
     text.push_str("\nNext:  sottovoce device run          take part in rounds\n");
-    text.push_str("       sottovoce device recommend    after the first round\n");
+    text.push_str("       sottovoce device recommend    once training has begun\n");
     output::print(&text)
 }

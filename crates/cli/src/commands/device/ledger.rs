@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::{Value as Json, json};
 use sottovoce_data::format_date;
 use sottovoce_device::{ACCOUNT_DELTA, Device, DisclosedItem};
-use sottovoce_privacy::{ENCRYPTION, NOISE, SECURE_AGGREGATION};
+use sottovoce_privacy::{NOISE, SEALS};
 use sottovoce_protocol::LedgerEntry;
 use std::fmt::Write;
 
@@ -157,9 +157,7 @@ struct Seen {
 
 impl Seen {
     fn of(rounds: &[LedgerEntry]) -> Self {
-        let sealed = |told: &LedgerEntry| {
-            told.layers.iter().any(|layer| [SECURE_AGGREGATION, ENCRYPTION].contains(&layer.as_str()))
-        };
+        let sealed = |told: &LedgerEntry| told.layers.iter().any(|layer| SEALS.contains(&layer.as_str()));
         // Reports to audiences are no updates.
         let updates =
             || rounds.iter().filter(|told| !told.tables.iter().any(|table| table.name.starts_with("audience ")));
@@ -171,8 +169,9 @@ impl Seen {
 
     /// In plain words: no figure of an audit holds for every federation.
     fn could_guess(&self, device: &Device, items: &[DisclosedItem]) -> String {
-        let shown = device.fixed_disclosure().map(|rows| rows.len());
-        let from = match shown {
+        // What was seen singly is computed from what open rounds disclose.
+        let shown = if self.singly > 0 { device.open_disclosure() } else { device.fixed_disclosure() };
+        let from = match shown.map(|rows| rows.len()) {
             Some(0) => "By today's policy they depend on none of your items.".to_owned(),
             Some(shown) => format!(
                 "They are computed from {} of your items by today's policy: those are the ones at risk, and what can be \

@@ -6,8 +6,11 @@ use crate::args::{ChangePolicy, Common};
 use crate::output::{self, grouped, usage};
 use anyhow::Result;
 use serde_json::json;
-use sottovoce_device::{ACCEPTABLE, Device, DeviceError};
-use sottovoce_protocol::{DisclosureMode, Participation, Policy, PolicyError, PrivacyTerms, Reportable};
+use sottovoce_device::{Device, DeviceError};
+use sottovoce_privacy::ACCEPTABLE;
+use sottovoce_protocol::{
+    DisclosureMode, Participation, Policy, PolicyError, PrivacyTerms, Reportable, SealedDisclosure,
+};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -63,7 +66,7 @@ fn change(device: &mut Device, args: &ChangePolicy, hide: &[String], unhide: &[S
     let figures = !args.report.is_empty() || !args.no_report.is_empty();
     let layers = [&args.require, &args.no_require, &args.refuse, &args.no_refuse];
     let layers = layers.iter().any(|names| !names.is_empty());
-    let pi = args.pi.is_some() || args.disclosure.is_some();
+    let pi = args.pi.or(args.sealed_pi).is_some() || args.sealed_least.is_some() || args.disclosure.is_some();
     if pi || participates || figures || layers || args.least_cohort.is_some() {
         device.set_policy(|policy| apply(policy, args))?;
     }
@@ -87,6 +90,13 @@ fn change(device: &mut Device, args: &ChangePolicy, hide: &[String], unhide: &[S
 fn apply(policy: &mut Policy, args: &ChangePolicy) -> Result<(), PolicyError> {
     if let Some(pi) = args.pi {
         policy.set_pi(pi)?;
+    }
+    if args.sealed_pi.is_some() || args.sealed_least.is_some() {
+        // Who had one pi for all rounds keeps it where nothing else is said.
+        let before = policy.sealed;
+        let pi = args.sealed_pi.unwrap_or_else(|| before.map_or(policy.pi(), SealedDisclosure::pi));
+        let least = before.map_or(SealedDisclosure::DEFAULT_LEAST, |sealed| sealed.least);
+        policy.sealed = Some(SealedDisclosure::new(pi, args.sealed_least.unwrap_or(least))?);
     }
     policy.disclosure = args.disclosure.unwrap_or(policy.disclosure);
     if let Some(least) = args.least_cohort {
@@ -119,6 +129,22 @@ fn listed(layers: &BTreeSet<String>) -> String {
     if layers.is_empty() { "none".to_owned() } else { layers.join(", ") }
 }
 
+/// What uploads are computed from, given from how many items where these are fixed.
+fn of_items(device: &Device, shown: Option<usize>) -> String {
+    let had = device.history().len() - device.unknown_items();
+    match (device.policy().disclosure, shown) {
+        (DisclosureMode::PerRound, _) => {
+            "the row of an item you have leaves with this probability, drawn in each round".to_owned()
+        }
+        (DisclosureMode::Fixed, None) => "uploads are computed from this fraction of your items, drawn once".to_owned(),
+        (DisclosureMode::Fixed, Some(0)) => "uploads are computed from none of your items".to_owned(),
+        (DisclosureMode::Fixed, Some(shown)) => {
+            let (shown, had) = (grouped(shown), grouped(had));
+            format!("uploads are computed from {shown} of your {had} items, always the same ones")
+        }
+    }
+}
+
 fn show(device: &Device, common: &Common) -> Result<()> {
     let policy = device.policy();
     let participation = match policy.participation() {
@@ -132,12 +158,17 @@ fn show(device: &Device, common: &Common) -> Result<()> {
     };
     let hidden: Vec<&str> = device.hidden().collect();
     let accepted: Vec<&str> = ACCEPTABLE.into_iter().filter(|layer| device.accepts(layer)).collect();
-    let (shown, items) = (device.fixed_disclosure(), device.items());
+    let items = device.items();
     let id = |&row: &u32| items.map(|items| items.id(row as usize));
-    let shown: Option<Vec<_>> = shown.map(|rows| rows.iter().filter_map(id).collect());
+    let ids = |rows: Option<Vec<u32>>| rows.map(|rows| rows.iter().filter_map(id).collect::<Vec<_>>());
+    let shown = ids(device.open_disclosure());
+    let sealed = policy.sealed;
+    let shown_sealed = sealed.and_then(|_| ids(device.sealed_disclosure()));
     if common.json {
         return output::print_json(&json!({
             "participation": participation, "pi": policy.pi(), "disclosure": policy.disclosure.name(), "shown": shown,
+            "sealed_pi": sealed.map(SealedDisclosure::pi), "sealed_least": sealed.map(|sealed| sealed.least),
+            "shown_sealed": shown_sealed,
             "hidden": hidden, "least_cohort": policy.least_cohort,
             "required_layers": policy.required_layers, "refused_layers": policy.refused_layers,
             "report": told, "samples": policy.samples,
@@ -151,21 +182,15 @@ fn show(device: &Device, common: &Common) -> Result<()> {
         let _ = writeln!(text, "  {name:14} {value}");
     };
     line("participation", participation);
-    let of_items = match (policy.disclosure, shown) {
-        (DisclosureMode::PerRound, _) => {
-            "the row of an item you have leaves with this probability, drawn in each round".to_owned()
+    line("pi", &format!("{}: {}", policy.pi(), of_items(device, shown.map(|ids| ids.len()))));
+    match sealed {
+        None => line("", "in sealed rounds as in others"),
+        Some(sealed) => {
+            let of_items = of_items(device, shown_sealed.map(|ids| ids.len()));
+            line("sealed pi", &format!("{}: {of_items}", sealed.pi()));
+            line("", &format!("in sealed rounds of at least {} devices", sealed.least));
         }
-        (DisclosureMode::Fixed, None) => "uploads are computed from this fraction of your items, drawn once".to_owned(),
-        (DisclosureMode::Fixed, Some(shown)) if shown.is_empty() => {
-            "uploads are computed from none of your items".to_owned()
-        }
-        (DisclosureMode::Fixed, Some(shown)) => {
-            let had = device.history().len() - device.unknown_items();
-            let (shown, had) = (grouped(shown.len()), grouped(had));
-            format!("uploads are computed from {shown} of your {had} items, always the same ones")
-        }
-    };
-    line("pi", &format!("{}: {of_items}", policy.pi()));
+    }
     line("least cohort", &format!("{}: rounds with fewer devices are declined", policy.least_cohort));
     line("layers", &format!("{}: rounds without them are declined", listed(&policy.required_layers)));
     line("refused", &format!("{}: rounds with them are declined", listed(&policy.refused_layers)));

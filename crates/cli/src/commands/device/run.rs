@@ -24,20 +24,29 @@ pub(crate) fn run(args: &RunDevice, common: &Common) -> Result<()> {
         let mut device = location::open_waiting(&args.location, location::Wait::Forever)?;
         let transport = location::transport(device.server(), device.ca())?;
         device.set_failures(failures);
+        let before = device.fitted_version();
         let next = device.step(&transport, now())?;
         let participated = device.last_round();
+        let fitted = device.fitted_version().filter(|_| device.fitted_version() != before);
+        let waits_for = device.waits_for().map(str::to_owned);
         drop(device);
+        if let Some(version) = fitted {
+            report_fitted(version, common)?;
+        }
         let failed = match &next {
             NextStep::Wait(_, WaitReason::Failed { times, .. }) => *times,
             _ => 0,
         };
         failures = failed;
-        if reported.as_ref() != Some(&why(&next)) || args.once {
-            report(&next, participated, common)?;
-            reported = Some(why(&next));
+        let told = (why(&next), waits_for);
+        if reported.as_ref() != Some(&told) || args.once {
+            report(&next, participated, told.1.as_deref(), common)?;
+            reported = Some(told);
         }
         match next {
             NextStep::Stop(StopReason::Withdrawn) => return Ok(()),
+            // The federation is archived or deleted: there is nothing to do, and nothing wrong.
+            NextStep::Stop(StopReason::Rejected { status: 410, .. }) => return Ok(()),
             NextStep::Stop(end) => bail!("{end}"),
             NextStep::Wait(_, rest) if args.once && failed > 0 => bail!("{rest}"),
             NextStep::Wait(..) if args.once => return Ok(()),
@@ -55,10 +64,24 @@ fn why(next: &NextStep) -> String {
     }
 }
 
-/// Prints a line for an event, with the pause that follows.
-fn report(next: &NextStep, round: Option<u64>, common: &Common) -> Result<()> {
+/// Says that there is a model to recommend with, although the device was in no round of late.
+fn report_fitted(version: u64, common: &Common) -> Result<()> {
+    let text = format!("fitted your private model to version {version} of the shared one; nothing left this device");
     if common.json {
-        let document = document(next, round);
+        return output::print_line(&json!({"event": "fitted", "text": text, "version": version}).to_string());
+    }
+    if common.quiet { Ok(()) } else { output::print_line(&text) }
+}
+
+/// Prints a line for an event, with the pause that follows.
+fn report(next: &NextStep, round: Option<u64>, waits_for: Option<&str>, common: &Common) -> Result<()> {
+    // Only where there is no round for the device.
+    let waits_for = waits_for.filter(|_| matches!(next, NextStep::Wait(_, WaitReason::NoRound { .. })));
+    if common.json {
+        let mut document = document(next, round);
+        if let Some(waits_for) = waits_for {
+            document["waits_for"] = waits_for.into();
+        }
         return output::print_line(&document.to_string());
     }
     let rest = match next {
@@ -69,7 +92,8 @@ fn report(next: &NextStep, round: Option<u64>, common: &Common) -> Result<()> {
         }
         _ => String::new(),
     };
-    let line = format!("{}{rest}", why(next));
+    let waits_for = waits_for.map(|what| format!("; the federation waits for {what}")).unwrap_or_default();
+    let line = format!("{}{waits_for}{rest}", why(next));
     if common.quiet { Ok(()) } else { output::print_line(&line) }
 }
 

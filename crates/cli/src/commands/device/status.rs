@@ -6,7 +6,7 @@ use crate::output::{self, grouped};
 use anyhow::Result;
 use serde_json::json;
 use sottovoce_device::{Device, Membership};
-use sottovoce_protocol::Participation;
+use sottovoce_protocol::{Participation, SealedDisclosure};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,8 @@ fn document(device: &Device, folder: &Path, bytes: u64) -> serde_json::Value {
         "state": membership(device), "federation": device.federation(), "server": device.server(),
         "device": device.number(), "interactions": device.history().len(), "pages": device.pages().len(), "unknown": device.unknown_items(),
         "items": device.items().map(|items| items.len()), "version": device.model().map(|model| model.version.0),
-        "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(), "disclosure": device.policy().disclosure.name(),
+        "last_round": device.last_round(), "unacknowledged": device.has_pending(), "pi": device.policy().pi(),
+        "sealed_pi": device.policy().sealed.map(SealedDisclosure::pi), "disclosure": device.policy().disclosure.name(),
         "uploads_are_kept": device.uploads_are_retained(), "updates": totals.updates, "bytes_sent": totals.bytes, "store": folder, "store_bytes": bytes,
     })
 }
@@ -65,7 +66,9 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     }
     match device.model() {
         Some(model) => line("shared model", format!("version {}", model.version.0)),
-        None => line("shared model", "none yet: `sottovoce device run` downloads it in the first round".to_owned()),
+        None => {
+            line("shared model", "none yet: `sottovoce device run` downloads it once training has begun".to_owned())
+        }
     }
     line("last round", device.last_round().map_or("none yet".to_owned(), |round| round.to_string()));
     if device.has_pending() {
@@ -76,7 +79,10 @@ fn page(device: &Device, folder: &Path, bytes: u64) -> String {
     if device.uploads_are_retained() {
         line("", "the server retains them; `device policy --refuse kept-uploads` declines its rounds".to_owned());
     }
-    line("pi", format!("{}, {}", device.policy().pi(), device.policy().disclosure.name()));
+    let policy = device.policy();
+    let sealed = policy.sealed.filter(|sealed| sealed.pi() != policy.pi());
+    let sealed = sealed.map(|sealed| format!(" ({} in sealed rounds)", sealed.pi())).unwrap_or_default();
+    line("pi", format!("{}{sealed}, {}", policy.pi(), policy.disclosure.name()));
     line("store", format!("{} ({} bytes)", folder.display(), grouped(bytes)));
     text
 }

@@ -117,3 +117,20 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever listens could take the token, and the server with it.
+    #[test]
+    fn operators_tokens_go_to_other_machines_over_https_only() {
+        let client = |server: &str, plain: bool| Client::with_token((server, plain), None, "svo_1".to_owned(), "/v1");
+        for elsewhere in ["http://films.example", "http://127.evil.example:8470", "http://10.0.0.1"] {
+            let why = client(elsewhere, false).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(why.contains("--plain-http"), "{elsewhere}: {why}");
+            assert!(client(elsewhere, true).is_ok(), "{elsewhere}");
+        }
+        assert!(client("http://127.0.0.1:8470", false).is_ok() && client("https://films.example", false).is_ok());
+    }
+}

@@ -2,15 +2,17 @@
 
 mod catalog;
 pub(crate) mod client;
+mod living;
 
 use crate::args::{Common, Create, Federation, FederationArgs};
 use crate::commands::audience::described;
-use crate::{key_file, output};
+use crate::{folder, key_file, output};
 use anyhow::Result;
 use client::Client;
 use serde_json::{Map, Value, json};
 use sottovoce_federation::registry;
 use sottovoce_privacy::key_digest;
+use sottovoce_privacy::tokens::to_hex;
 use std::fmt::Write;
 
 /// `sottovoce federation ...`.
@@ -27,6 +29,26 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
         Federation::Pause(of) => print(&of.client()?.post(&of.path("/pause"), &json!({}))?, &page),
         Federation::Resume(of) => print(&of.client()?.post(&of.path("/resume"), &json!({}))?, &page),
         Federation::Finish(of) => print(&of.client()?.post(&of.path("/finish"), &json!({}))?, &page),
+        Federation::Extend { of, rounds } => {
+            print(&of.client()?.post(&of.path("/extend"), &json!({"rounds": rounds}))?, &page)
+        }
+        Federation::Schedule(args) => {
+            print(&args.of.client()?.post(&args.of.path("/schedule"), &living::schedule(args))?, &page)
+        }
+        Federation::Tokens(of) => print(&living::tokens(of)?, &living::token_table),
+        Federation::RevokeToken { of, token } => {
+            print(&living::revoke_token(of, *token)?, &|_| format!("token {token} is revoked\n"))
+        }
+        Federation::Operators(server) => print(&Client::new(server)?.get("/tokens")?, &living::token_table),
+        Federation::RevokeOperator { server, token } => {
+            let revoked = Client::new(server)?.delete(&format!("/tokens/{token}"))?;
+            print(&revoked, &|_| format!("operator's token {token} is revoked\n"))
+        }
+        Federation::Acts { server, limit } => {
+            print(&Client::new(server)?.get(&format!("/acts?limit={limit}"))?, &living::acts)
+        }
+        Federation::Archive(args) => living::end(args, "archive", common),
+        Federation::Delete(args) => living::end(args, "delete", common),
         Federation::Rollback { of, to } => {
             print(&of.client()?.post(&of.path("/rollback"), &json!({"version": to}))?, &page)
         }
@@ -48,14 +70,21 @@ pub(crate) fn run(args: &Federation, common: &Common) -> Result<()> {
             print(&of.client()?.post(&of.path("/advertisers"), &body)?, &token)
         }
         Federation::Audiences(of) => print(&of.client()?.get(&of.path("/audiences"))?, &audiences),
-        Federation::Revoke { of, device } => {
+        Federation::Revoke { of, device, close_tokens } => {
             let client = of.client()?;
-            let revoked = client.delete(&of.path(&format!("/devices/{device}")))?;
-            let tokens = client.get(&of.path("/enrolment-tokens"))?;
-            print(&revoked, &|_| format!("access of device {device} revoked\n{}", unlimited(&tokens)))
+            let mut revoked = client.delete(&of.path(&format!("/devices/{device}")))?;
+            let open = unlimited(&client.get(&of.path("/enrolment-tokens"))?);
+            if *close_tokens {
+                for token in &open {
+                    client.delete(&of.path(&format!("/enrolment-tokens/{token}")))?;
+                }
+                revoked["closed_tokens"] = json!(open);
+            }
+            print(&revoked, &|_| format!("access of device {device} revoked\n{}", about_tokens(&open, *close_tokens)))
         }
-        Federation::Operator { server, role, label } => {
-            let body = json!({"label": label, "role": role});
+        Federation::Operator { server, role, hours, label } => {
+            let expires = hours.map(|hours| hours.saturating_mul(3600));
+            let body = json!({"label": label, "role": role, "expires_in_seconds": expires});
             print(&Client::new(server)?.post("/tokens", &body)?, &token)
         }
     }
@@ -107,6 +136,13 @@ fn create(args: &Create, common: &Common) -> Result<Value> {
     if args.audiences || !args.audience_rules.is_empty() {
         let rules = args.audience_rules.iter().map(|(key, value)| Ok((key.clone(), serde_json::to_value(value)?)));
         body["audiences"] = Value::Object(rules.collect::<Result<_>>()?);
+    }
+    if let (Some(url), Some(key)) = (&args.keeper, &args.keeper_key) {
+        let ca = args.keeper_ca.as_deref().map(folder::read_text).transpose()?;
+        body["keeper"] = json!({"url": url, "key": to_hex(key), "plain_http": args.keeper_plain_http});
+        if let Some(ca) = ca {
+            body["keeper"]["ca"] = ca.into();
+        }
     }
     let key = key_file::read_shared(args.federation_key.as_deref())?;
     let given = [
@@ -162,10 +198,15 @@ fn page(value: &Value) -> String {
     let fields = ["name", "state", "round", "rounds", "devices", "present", "revoked"];
     let [name, state, round, rounds, devices, present, revoked] = fields.map(|key| text(value, key));
     let [model, items, version, undone] = ["model", "items", "version", "undone"].map(|key| text(value, key));
+    let of = if value["plan"]["endless"] == true { "of no end of".to_owned() } else { format!("of {rounds}") };
     let mut out = format!(
-        "{name}: {state}, {round} of {rounds} rounds done, {devices} devices ({present} active in the last five minutes, \
+        "{name}: {state}, {round} {of} rounds done, {devices} devices ({present} active in the last five minutes, \
          {revoked} revoked)\nmodel {model} with {items} items, version {version}\n"
     );
+    out.push_str(&match &value["seal"] {
+        Value::String(seal) => format!("updates are sealed ({seal}): the server sees sums\n"),
+        _ => "open: the server sees each update by itself, and devices join only with --accept open\n".to_owned(),
+    });
     let spent = &value["privacy"];
     if spent.is_object() {
         let [delta, hides, placement, shape, rounds] =
@@ -186,8 +227,14 @@ fn page(value: &Value) -> String {
     if value["record_uploads"] == true {
         out.push_str("every upload is retained for an audit, which devices are told\n");
     }
+    if value["plan"]["schedule"].is_object() {
+        let _ = writeln!(out, "rounds are held {}", living::when(&value["plan"]["schedule"]));
+    }
     if value["undone"].as_u64().unwrap_or(0) > 0 {
         let _ = writeln!(out, "{undone} rounds are held again after rollbacks");
+    }
+    if let Some(what) = value["waits_for"].as_str() {
+        let _ = writeln!(out, "it waits for {what}");
     }
     if let Some(why) = value["failure"].as_str() {
         let _ = writeln!(out, "it failed: {why}");
@@ -199,6 +246,11 @@ fn page(value: &Value) -> String {
     for each in value["quarantined"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "device {} is quarantined: {}", each["device"], text(each, "reason"));
     }
+    let keeper = &value["config"]["keeper"];
+    if keeper.is_object() {
+        let [url, key, opener] = ["url", "key", "opener"].map(|name| text(keeper, name));
+        let _ = writeln!(out, "the keeper is {url} with the key {key}; to it the federation is the opener {opener}");
+    }
     let open = &value["under_way"];
     if open.is_object() {
         let fields = ["round", "asked", "stored", "wanted", "declined", "refused"];
@@ -208,6 +260,9 @@ fn page(value: &Value) -> String {
             "round {round} is open: {asked} devices selected, {stored} of {wanted} updates stored, {declined} declined, \
              {refused} rejected"
         );
+        if let Some(why) = open["keeper"].as_str() {
+            let _ = writeln!(out, "{why}");
+        }
     }
     out
 }
@@ -235,14 +290,23 @@ fn rounds(value: &Value) -> String {
     table(&all, &columns)
 }
 
-/// A note on tokens by which a revoked device could enrol again.
-fn unlimited(tokens: &Value) -> String {
+/// The numbers of tokens by which a revoked device could enrol again.
+fn unlimited(tokens: &Value) -> Vec<u64> {
     let all = tokens["tokens"].as_array().map_or(&[][..], Vec::as_slice).iter();
-    let numbers: Vec<String> =
-        all.filter(|token| token["uses"].is_null()).map(|token| token["id"].to_string()).collect();
-    match numbers.is_empty() {
-        true => String::new(),
-        false => format!("it can enrol again with a token that has no limit of uses: {}\n", numbers.join(", ")),
+    all.filter(|token| token["uses"].is_null()).filter_map(|token| token["id"].as_u64()).collect()
+}
+
+fn about_tokens(open: &[u64], closed: bool) -> String {
+    let numbers: Vec<String> = open.iter().map(u64::to_string).collect();
+    let numbers = numbers.join(", ");
+    match closed {
+        _ if open.is_empty() => String::new(),
+        true => format!("closed enrolment tokens without a limit of uses: {numbers}\n"),
+        false => {
+            format!(
+                "it can enrol again with a token that has no limit of uses: {numbers} (--close-tokens closes them)\n"
+            )
+        }
     }
 }
 

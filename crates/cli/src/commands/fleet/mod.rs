@@ -3,6 +3,7 @@
 mod workers;
 
 use crate::args::{Common, Fleet};
+use crate::commands::device::enrol::check_open;
 use crate::commands::federation::client::secret;
 use crate::key_file;
 use crate::model_dir::Arrays;
@@ -10,18 +11,21 @@ use crate::output::{self, Usage, usage};
 use crate::people;
 use crate::prepared::from_plan;
 use crate::progress::Bar;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use sottovoce_core::Histories;
 use sottovoce_device::{
-    ACCEPTABLE, Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore,
-    Options, ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, Store, Timing, Transport, TransportError,
+    Action, Device, Enrolment, FileStore, History, HttpOptions, HttpTransport, Items, Key, MemoryStore, Options,
+    ReadPage, Request, Response, Roster, Secret, Seeds, SharedCache, StopReason, Store, Timing, Transport,
+    TransportError,
 };
 use sottovoce_experiment::people::Part;
 use sottovoce_experiment::prepare::DataPlan;
 use sottovoce_federation::Population;
 use sottovoce_models::TensorData;
-use sottovoce_protocol::{AudiencePolicy, Policy, Reportable, SharedModel, codec, limits};
+use sottovoce_protocol::{
+    AudiencePolicy, Policy, PolicyError, Reportable, SealedDisclosure, SharedModel, codec, limits,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +46,7 @@ pub(crate) fn run(args: &Fleet, common: &Common) -> Result<()> {
     let start = Instant::now();
     let transport = transport(args)?;
     let about = about(&transport, &args.federation)?;
+    check_open(&about, &args.federation, &args.accept)?;
     let users = users(args, common)?;
     let mut devices = users.devices(args, common, &transport)?;
     let number = devices.len();
@@ -191,7 +196,10 @@ impl Users {
         let items = catalog(transport, &args.federation)?;
         let together = Arc::new(SharedCache::new());
         let key = key_file::read_shared(args.federation_key.as_deref())?;
-        let mut policy = Policy::new(args.pi).map_err(|error| Usage(error.to_string()))?;
+        let wrong = |error: PolicyError| Usage(error.to_string());
+        let mut policy = Policy::new(args.pi).map_err(wrong)?;
+        let sealed = args.sealed_pi.map(|pi| SealedDisclosure::new(pi, SealedDisclosure::DEFAULT_LEAST));
+        policy.sealed = sealed.transpose().map_err(wrong)?;
         policy.disclosure = args.disclosure;
         policy.criteria = match args.report.iter().any(|name| name == "all") {
             true => Reportable::All,
@@ -209,7 +217,9 @@ impl Users {
             };
         }
         let make = |&user: &u32| {
-            let options = Options { timing: TIMING, models: Arc::clone(&together) as Arc<_>, ..Options::default() };
+            // Nobody asks these devices for recommendations.
+            let (models, recommends) = (Arc::clone(&together) as Arc<_>, false);
+            let options = Options { timing: TIMING, models, recommends, ..Options::default() };
             let mut store: Box<dyn Store> = match &args.store {
                 Some(folder) => {
                     let folder = folder.join(format!("device-{user:07}"));
@@ -230,8 +240,7 @@ impl Users {
             enrolment.pages = self.pages.get(user as usize).cloned().unwrap_or_default();
             enrolment.items = Some(Arc::clone(&items));
             enrolment.key = key;
-            // Simulated people have nothing to hide from the server.
-            enrolment.accept = ACCEPTABLE.map(str::to_owned).into();
+            enrolment.accept = args.accept.iter().cloned().collect();
             Ok(Device::enrol(store, enrolment, options)?)
         };
         let mut devices = self.learners.iter().map(make).collect::<Result<Vec<_>>>()?;
@@ -258,6 +267,18 @@ fn secret_of(seed: u64, user: u32) -> Secret {
     Secret::new(bytes)
 }
 
+fn cannot_enrol(why: &StopReason) -> anyhow::Error {
+    let enrolled_before = matches!(why, StopReason::Rejected { code, .. } if code == "key-used");
+    let hint = match enrolled_before {
+        true => {
+            "\nthis fleet has enrolled here before and kept no state: with `--store DIR` a fleet can be resumed; with \
+            another `--seed` it enrols anew, as more devices"
+        }
+        false => "",
+    };
+    anyhow!("a device cannot enrol: {why}{hint}")
+}
+
 /// Enrols one after the other, so that devices are numbered in the order of users.
 fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quiet: bool) -> Result<()> {
     let mut bar = Bar::new("enrolling", devices.len() as u64, quiet);
@@ -270,11 +291,11 @@ fn enrol(devices: &mut [Device], transport: &dyn Transport, start: Instant, quie
                     if let Some(sottovoce_device::NextStep::Stop(end)) =
                         device.handle_response(start.elapsed(), answer)?
                     {
-                        bail!("a device cannot enrol: {end}");
+                        return Err(cannot_enrol(&end));
                     }
                 }
                 Action::Idle(sottovoce_device::NextStep::Wait(wait, _)) => std::thread::sleep(wait),
-                Action::Idle(sottovoce_device::NextStep::Stop(end)) => bail!("a device cannot enrol: {end}"),
+                Action::Idle(sottovoce_device::NextStep::Stop(end)) => return Err(cannot_enrol(&end)),
                 Action::Train => bail!("a device that is not enrolled trains"),
             }
         }

@@ -39,6 +39,7 @@ impl FederatedModel for FedEase {
         .paper("Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019");
     const EPOCHS: Epochs = Epochs { default: 1, help: "Epochs; in one, every device is asked once" };
     const ONCE_AN_EPOCH: bool = true;
+    const READOUT: &'static [&'static str] = &["regularisation"];
 
     type Config = FedEaseConfig;
     type Client = Client;

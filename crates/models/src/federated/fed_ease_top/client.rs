@@ -1,7 +1,8 @@
 //! The device's half: counts, then co-occurrences; and scores from the shared vectors.
 
 use super::FedEaseTopConfig;
-use crate::spectral::{ItemVectors, Readout, packed_cell};
+use super::server::popularity;
+use crate::spectral::packed_cell;
 use crate::{Because, ClientModel, Reason, ReasonKind, TrainInput, TrainResult, TrainStats};
 use sottovoce_core::{History, Rng, math};
 use sottovoce_protocol::{Parameters, RowOrigin, Table, Trained};
@@ -43,7 +44,7 @@ impl Client {
         scratch: &mut Scratch,
         into: &mut Trained,
     ) -> TrainResult {
-        let (n, Scratch { places, cells }) = (self.config.top_items, scratch);
+        let (n, Scratch { places, cells }) = (self.config.kept(), scratch);
         places.clear();
         places.extend(items.iter().filter_map(|&item| place(table, item, n)));
         places.sort_unstable();
@@ -68,35 +69,38 @@ impl Client {
     /// What scores are computed from: both tables, and the places of the owner's items.
     fn scoring<'a>(&self, shared: &'a Parameters, history: &[u32]) -> Option<Scoring<'a>> {
         let [items, vectors] = shared.tables() else { return None };
-        let kept = self.config.top_items;
-        let mut had: Vec<u32> = history.iter().filter_map(|&item| place(items, item, kept)).map(|i| i as u32).collect();
+        let FedEaseTopConfig { popularity_scaling, popularity_exponent, .. } = self.config;
+        let kept = self.config.kept();
+        let mut had: Vec<usize> = history.iter().filter_map(|&item| place(items, item, kept)).collect();
         had.sort_unstable();
+        had.dedup();
         if vectors.values().iter().all(|&value| value == 0.0) {
             // Before the second round, or where nothing of it is above the noise: nothing personal is known.
             had.clear();
         }
-        let (values, cols) = (vectors.values(), vectors.shape().cols as usize);
+        let popularity = popularity(items, kept);
         let n = had.len() as f64;
-        let exponent = -self.config.popularity_exponent * n / (n + 3.0);
-        let rows = || (0..items.shape().rows as usize).map(move |item| items.row(item));
-        let of_kept = || rows().filter(|row| row[1] > 0.0).map(|row| f64::from(row[0]));
-        let mean = of_kept().sum::<f64>() / of_kept().count().max(1) as f64;
-        let most = rows().map(|row| row[0]).fold(0.0, f32::max);
-        let vectors = ItemVectors { values, cols, factors: cols, readout: Readout::Ease };
-        Some(Scoring { items, vectors, had, kept, exponent, mean, most })
+        let exponent = -popularity_exponent * n / (n + LONG);
+        let power = |exponent: f64| popularity.iter().map(|&c| math::pow(c, exponent) as f32).collect();
+        let average = popularity.iter().map(|&c| (self.config.average() * c / kept as f64) as f32).collect();
+        let most = (0..items.shape().rows as usize).map(|item| items.row(item)[0]).fold(0.0, f32::max);
+        let (held_back, factors) = (power(-popularity_scaling), power(exponent));
+        Some(Scoring { items, vectors, had, average, held_back, factors, most })
     }
 }
 
 /// Scores of one person.
 struct Scoring<'a> {
     items: &'a Table,
-    vectors: ItemVectors<'a>,
-    /// Places of the owner's items.
-    had: Vec<u32>,
-    kept: usize,
-    exponent: f64,
-    /// Of the counts of kept items.
-    mean: f64,
+    vectors: &'a Table,
+    /// Places of the owner's items, ascending.
+    had: Vec<usize>,
+    /// By place: how much an average person's items count.
+    average: Vec<f32>,
+    /// By place: H^2.
+    held_back: Vec<f32>,
+    /// By place: what scores are multiplied with.
+    factors: Vec<f32>,
     /// The largest count.
     most: f32,
 }
@@ -104,22 +108,58 @@ struct Scoring<'a> {
 /// Below all scores of items that are kept.
 const BEHIND: f32 = -1e6;
 
+/// Items of a history from which on it is long.
+const LONG: f64 = 3.0;
+
 impl Scoring<'_> {
     fn place(&self, item: u32) -> Option<usize> {
         // Who has none of the kept items gets the popular ones.
-        place(self.items, item, self.kept).filter(|_| !self.had.is_empty())
+        place(self.items, item, self.average.len()).filter(|_| !self.had.is_empty())
     }
 
-    /// What scores of an item are multiplied with.
-    fn factor(&self, item: u32) -> f32 {
-        let count = f64::from(self.items.row(item as usize)[0]);
-        if count > 0.0 && self.mean > 0.0 { math::pow(count / self.mean, self.exponent) as f32 } else { 1.0 }
+    fn row(&self, place: usize) -> &[f32] {
+        self.vectors.row(place)
+    }
+
+    /// What products with an item's vector are multiplied with.
+    fn scale(&self, place: usize) -> f32 {
+        let (own, held_back) = (math::dot(self.row(place), self.row(place)), self.held_back[place]);
+        self.factors[place] / (held_back - own).max(1e-3 * held_back)
+    }
+
+    /// The sums of the vectors of the owner's items and of those of an average person.
+    fn sums(&self) -> [Vec<f32>; 2] {
+        let mut sums = [(); 2].map(|()| vec![0.0; self.vectors.shape().cols as usize]);
+        self.had.iter().for_each(|&place| math::add(&mut sums[0], self.row(place)));
+        for (place, &average) in self.average.iter().enumerate() {
+            math::add_scaled(&mut sums[1], average, self.row(place));
+        }
+        sums
+    }
+
+    /// What the items of an average person add to the score of an item.
+    fn of_average(&self, place: usize, sum: &[f32]) -> f32 {
+        let row = self.row(place);
+        (math::dot(sum, row) - self.average[place] * math::dot(row, row)) * self.scale(place)
+    }
+
+    /// What the owner's items add.
+    fn of_owner(&self, place: usize, sum: &[f32]) -> f32 {
+        let row = self.row(place);
+        let own = if self.had.binary_search(&place).is_ok() { math::dot(row, row) } else { 0.0 };
+        (math::dot(sum, row) - own) * self.scale(place)
     }
 
     /// The score of an item that is not kept: all of it popularity.
     fn popularity(&self, item: u32) -> f32 {
         let share = self.items.row(item as usize)[0] / self.most.max(f32::MIN_POSITIVE);
         if self.had.is_empty() { share } else { BEHIND * (1.0 - 0.5 * share) }
+    }
+
+    /// How popular an item is, as a reason.
+    fn popular(&self, item: u32, weight: f32) -> Reason {
+        let people = self.items.row(item as usize)[0].max(0.0).round() as u32;
+        Reason { because: Because::Popular { people }, weight }
     }
 }
 
@@ -153,11 +193,10 @@ impl ClientModel for Client {
             return assert!(into.is_empty(), "one score an item");
         };
         assert_eq!(into.len(), scoring.items.shape().rows as usize, "one score an item");
-        let mut kept = vec![0.0; scoring.kept];
-        scoring.vectors.score(&scoring.had, &mut kept);
+        let [owner, average] = scoring.sums();
         for (item, score) in (0..).zip(into.iter_mut()) {
             *score = match scoring.place(item) {
-                Some(place) => kept[place] * scoring.factor(item),
+                Some(place) => scoring.of_owner(place, &owner) + scoring.of_average(place, &average),
                 None => scoring.popularity(item),
             };
         }
@@ -169,19 +208,19 @@ impl ClientModel for Client {
 
     fn explain(&self, shared: &Parameters, _: &[f32], history: History<'_>, items: &[u32]) -> Vec<Vec<Reason>> {
         let Some(scoring) = self.scoring(shared, &history) else { return vec![Vec::new(); items.len()] };
-        let owned = |of: u32| history.iter().copied().find(|&item| scoring.place(item) == Some(of as usize));
+        let [_, average] = scoring.sums();
         let of_item = |&item: &u32| {
             let Some(place) = scoring.place(item) else {
-                let people = scoring.items.row(item as usize)[0].max(0.0).round() as u32;
-                return vec![Reason { because: Because::Popular { people }, weight: scoring.popularity(item) }];
+                return vec![scoring.popular(item, scoring.popularity(item))];
             };
-            let factor = scoring.factor(item);
-            let shares = scoring.vectors.reasons(&scoring.had, &[place as u32]).pop().unwrap_or_default();
-            let named = shares.into_iter().filter_map(|reason| match reason.because {
-                Because::Had(of) => Some(Reason::had(owned(of)?, reason.weight * factor)),
-                _ => None,
-            });
-            named.collect()
+            let scale = scoring.scale(place);
+            let share = |had: &u32| {
+                let other = scoring.place(*had).filter(|&other| other != place)?;
+                Some(Reason::had(*had, math::dot(scoring.row(other), scoring.row(place)) * scale))
+            };
+            let popular = scoring.of_average(place, &average);
+            let popular = (popular != 0.0).then(|| scoring.popular(item, popular));
+            history.iter().filter_map(share).chain(popular).collect()
         };
         items.iter().map(of_item).collect()
     }

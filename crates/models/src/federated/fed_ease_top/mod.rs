@@ -12,12 +12,16 @@
 //! With s the deviation of the noise on the diagonal (beside it s / sqrt 2), the server keeps eigenvalues v of G above
 //! the edge of the noise, e = 2 s sqrt(M / 2), and shrinks them:
 //! ```text
-//! t = (v + sqrt(v^2 - e^2)) / 2      a = 1 - (e / 2)^2 / t^2      D = a t / (t + l),  l = regularisation * largest t
+//! t = (v + sqrt(v^2 - e^2)) / 2      a = 1 - (e / 2)^2 / t^2
 //! ```
-//! With V = U sqrt(D), devices score by low-rank EASE, and less popular items the longer their history is:
+//! What is left of G, U diag(a t) U', is scaled by counts, H = diag(c / mean c)^(-p / 2), before it is regularised, so
+//! that a few popular items do not decide how much. With U'' and w the vectors and eigenvalues of H U diag(a t) U' H and
+//! l = regularisation * largest w, it sends W = H U'' sqrt(w / (w + l)). Devices score by low-rank EASE, as if the owner
+//! had some items more of those that an average person has, and popular items the less the longer the history is:
 //! ```text
-//! score(u, j) = sum_{i of y, i != j} V_i . V_j / (1 - |V_j|^2) * (c_j / mean c)^(-n / (2 (n + 3))),    n = |y|
+//! score(u, j) = sum_{i != j} (y_i + k c_i / sum c) W_i . W_j / (H_j^2 - |W_j|^2) * (c_j / mean c)^(-b n / (n + 3))
 //! ```
+//! with n = |y|, k = `average_items` and b = `popularity_exponent`. Without scaling and average items that is EASE.
 //! Items that are not kept rank behind, by their counts. There is no private model: whoever comes later is served at
 //! once.
 //!
@@ -37,7 +41,7 @@ pub use server::{Server, TopItemsSpec, TopItemsStep};
 
 use super::{
     AggregationSpec, BudgetShare, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population,
-    RowMeaning, Schedule,
+    PublicFacts, RowMeaning, Schedule,
 };
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -56,6 +60,7 @@ impl FederatedModel for FedEaseTop {
     const SENSITIVITY: Option<f32> = Some(1.0);
     const BUDGET_SHARES: &'static [BudgetShare] =
         &[BudgetShare { share: 0.2, table: 0 }, BudgetShare { share: 0.8, table: 1 }];
+    const READOUT: &'static [&'static str] = &["regularisation", "popularity_exponent", "average_items"];
 
     type Config = FedEaseTopConfig;
     type Client = Client;
@@ -66,7 +71,13 @@ impl FederatedModel for FedEaseTop {
     }
 
     fn server(config: &FedEaseTopConfig, _: &Arc<Facts>) -> Server {
-        Server { top_items: config.top_items }
+        Server { top_items: config.kept() }
+    }
+
+    fn fitted(config: FedEaseTopConfig, public: &PublicFacts<'_>) -> FedEaseTopConfig {
+        let top_items = config.top_items.or_else(|| Some(FedEaseTopConfig::rule(public)));
+        let average_items = config.average_items.or_else(|| Some(FedEaseTopConfig::average_by_rule(public)));
+        FedEaseTopConfig { top_items, average_items, ..config }
     }
 
     /// An epoch is a round, of everybody or of a sample.
@@ -75,7 +86,11 @@ impl FederatedModel for FedEaseTop {
     }
 
     fn aggregation(config: &FedEaseTopConfig, _: usize) -> AggregationSpec {
-        AggregationSpec::TopItems(TopItemsSpec { top_items: config.top_items, regularisation: config.regularisation })
+        AggregationSpec::TopItems(TopItemsSpec {
+            top_items: config.kept(),
+            regularisation: config.regularisation,
+            popularity_scaling: config.popularity_scaling,
+        })
     }
 
     fn exposure() -> Vec<Exposure> {
@@ -85,7 +100,7 @@ impl FederatedModel for FedEaseTop {
     /// Both tables down; up the owner's items.
     fn vectors_per_epoch(config: &FedEaseTopConfig, traffic: &EpochTraffic) -> f64 {
         let EpochTraffic { schedule, cohort, items, pi, .. } = *traffic;
-        let rows = items + config.top_items.min(items);
+        let rows = items + config.kept().min(items);
         (schedule.rounds * cohort) as f64 * (rows as f64 + pi * schedule.triples as f64)
     }
 

@@ -2,8 +2,8 @@
 
 use crate::ServerModel;
 use crate::federated::{TensorSlice, item_rows};
-use crate::spectral::{Eigen, packed_cols, unpacked};
-use sottovoce_core::Rng;
+use crate::spectral::{Eigen, Matrix, packed_cols, unpacked};
+use sottovoce_core::{Rng, math};
 use sottovoce_protocol::{Keyed, Layout, ModelError, Parameters, Shape, Table};
 
 /// Which tables there are.
@@ -44,6 +44,8 @@ pub struct TopItemsSpec {
     pub top_items: usize,
     /// In multiples of the largest eigenvalue.
     pub regularisation: f64,
+    /// The exponent of counts by which popular items are held back.
+    pub popularity_scaling: f64,
 }
 
 /// What the server knows beside the shared model: how many rounds there were.
@@ -65,7 +67,7 @@ impl TopItemsStep {
         } else {
             gram.values_mut().fill(0.0);
             sums(1, gram);
-            solve(spec, gram, noise);
+            solve(spec, items, gram, noise);
         }
         self.rounds += 1;
     }
@@ -83,8 +85,22 @@ fn keep(items: &mut Table, top_items: usize, noise: f32) {
     }
 }
 
+/// How many times as popular as the mean each kept item is, by its place.
+pub(super) fn popularity(items: &Table, kept: usize) -> Vec<f64> {
+    let mut counts = vec![0.0; kept];
+    for item in 0..items.shape().rows as usize {
+        let [count, place] = items.row(item) else { continue };
+        if *place >= 1.0 && *place <= kept as f32 {
+            counts[*place as usize - 1] = f64::from(count.max(0.0));
+        }
+    }
+    let mean = counts.iter().sum::<f64>() / counts.len().max(1) as f64;
+    // An item that nobody has, which is kept where the catalog is small, is as popular as others.
+    counts.iter().map(|&count| if count > 0.0 && mean > 0.0 { count / mean } else { 1.0 }).collect()
+}
+
 /// Replaces co-occurrences by vectors.
-fn solve(spec: &TopItemsSpec, gram: &mut Table, noise: f64) {
+fn solve(spec: &TopItemsSpec, items: &Table, gram: &mut Table, noise: f64) {
     let (n, cols) = (spec.top_items, packed_cols(spec.top_items));
     let mut matrix = unpacked(n, gram.values());
     for i in 0..n {
@@ -96,13 +112,25 @@ fn solve(spec: &TopItemsSpec, gram: &mut Table, noise: f64) {
     let edge = 2.0 * noise * (n as f64 / 2.0).sqrt();
     let largest = values.first().copied().unwrap_or(0.0);
     let used = values.iter().take_while(|&&v| v > edge && v > 1e-9 * largest && v > 0.0).take(cols);
-    let shrunk: Vec<f64> = used.map(|v| 0.5 * (v + (v * v - edge * edge).sqrt())).collect();
-    let l = spec.regularisation * shrunk.first().copied().unwrap_or(0.0);
-    let weight = |t: &f64| ((1.0 - (0.5 * edge / t).powi(2)) * t / (t + l)).max(0.0).sqrt();
-    let weights: Vec<f64> = shrunk.iter().map(weight).collect();
+    let shrunk = used.map(|v| 0.5 * (v + (v * v - edge * edge).sqrt()));
+    let roots: Vec<f64> = shrunk.map(|t| (t * (1.0 - (0.5 * edge / t).powi(2))).max(0.0).sqrt()).collect();
+    let popularity = popularity(items, n);
+    let held_back: Vec<f64> = popularity.iter().map(|&c| math::pow(c, -0.5 * spec.popularity_scaling)).collect();
+    // A A' is what is left of G, scaled: its eigenvalues are those of A' A.
+    let mut factor = Matrix::zeros(n, roots.len());
+    for (item, held_back) in held_back.iter().enumerate() {
+        let vector = vectors.row(item).iter().zip(&roots);
+        factor.row_mut(item).iter_mut().zip(vector).for_each(|(to, (value, root))| *to = held_back * value * root);
+    }
+    let small = Eigen::symmetric(factor.inner(&factor));
+    let turned = factor.times(&small.vectors);
+    let l = spec.regularisation * small.values.first().copied().unwrap_or(0.0);
     gram.values_mut().fill(0.0);
-    for item in 0..n {
-        let vector = vectors.row(item).iter().zip(&weights);
-        gram.row_mut(item).iter_mut().zip(vector).for_each(|(to, (value, weight))| *to = (value * weight) as f32);
+    for (item, held_back) in held_back.iter().enumerate() {
+        let vector = turned.row(item).iter().zip(&small.values);
+        for (to, (value, w)) in gram.row_mut(item).iter_mut().zip(vector) {
+            let scale = w.max(0.0) + l;
+            *to = if scale > 0.0 { (held_back * value / scale.sqrt()) as f32 } else { 0.0 };
+        }
     }
 }

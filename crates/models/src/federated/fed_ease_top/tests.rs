@@ -8,7 +8,20 @@ const ITEMS: usize = 20;
 const KEPT: usize = 12;
 
 fn config() -> FedEaseTopConfig {
-    FedEaseTopConfig { top_items: KEPT, ..FedEaseTopConfig::default() }
+    FedEaseTopConfig { top_items: Some(KEPT), average_items: Some(0.7), ..FedEaseTopConfig::default() }
+}
+
+/// By place: how many times as popular as the mean an item is, to a power.
+fn powers(items: &Table, exponent: f64) -> Vec<f64> {
+    let mut counts = [0.0; KEPT];
+    for item in 0..ITEMS {
+        let row = items.row(item);
+        if row[1] > 0.0 {
+            counts[row[1] as usize - 1] = f64::from(row[0]);
+        }
+    }
+    let mean = counts.iter().sum::<f64>() / KEPT as f64;
+    counts.iter().map(|count| (count / mean).powf(exponent)).collect()
 }
 
 fn sent(shared: &Parameters, history: &[u32]) -> Update {
@@ -77,7 +90,7 @@ fn nobody_counts_more_than_once_in_either_round() {
     }
 }
 
-/// Without noise V V' is G (G + l I)^-1, which is what EASE's weights are made of.
+/// Without noise V V' is H G H (H G H + l I)^-1, which is what EASE's weights are made of, and W is H V.
 #[test]
 fn vectors_without_noise_are_those_of_ease() {
     // As many eigenvalues as people: fewer than there is room for.
@@ -90,10 +103,16 @@ fn vectors_without_noise_are_those_of_ease() {
         let had: Vec<usize> = places.map(|place| place - 1).collect();
         had.iter().for_each(|&i| had.iter().for_each(|&j| gram.row_mut(i)[j] += 1.0 / had.len() as f64));
     }
+    let held_back = powers(items, -0.5 * config().popularity_scaling);
+    for i in 0..KEPT {
+        (0..KEPT).for_each(|j| gram.row_mut(i)[j] *= held_back[i] * held_back[j]);
+    }
     let largest = crate::spectral::Eigen::symmetric(gram.clone()).values[0];
     let l = config().regularisation * largest;
     let dot = |i: usize, j: usize| -> f64 {
-        vectors.row(i).iter().zip(vectors.row(j)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        let product = |(a, b): (&f32, &f32)| f64::from(*a) * f64::from(*b);
+        let sum: f64 = vectors.row(i).iter().zip(vectors.row(j)).map(product).sum();
+        sum / (held_back[i] * held_back[j])
     };
     for i in 0..KEPT {
         for j in 0..KEPT {
@@ -132,4 +151,53 @@ fn cells_beside_the_diagonal_stand_for_two() {
     };
     assert_eq!((cell(1, 1), cell(4, 4)), (0.5, 0.5));
     assert!((cell(1, 4) - 0.5 * 2f32.sqrt()).abs() < 1e-6);
+}
+
+/// Scores are those of EASE on the scaled matrix, and reasons add up to them.
+#[test]
+fn scores_and_reasons_are_those_of_the_formula() {
+    let (people, mut shared, mut step) = (people(40), start(), TopItemsStep::default());
+    (0..2).for_each(|_| round(&mut step, &mut shared, &people, 0.3, &mut Rng::new(5)));
+    let [items, vectors] = shared.tables() else { panic!("two tables") };
+    let (FedEaseTopConfig { popularity_scaling, popularity_exponent, .. }, average) = (config(), config().average());
+    let (client, history) = (Client { config: config() }, &people[3][..]);
+    let place = |item: u32| (items.row(item as usize)[1] as usize).checked_sub(1);
+    let n = history.iter().filter(|&&item| place(item).is_some()).count() as f64;
+    let [square, factors, popular] =
+        [-popularity_scaling, -popularity_exponent * n / (n + 3.0), 1.0].map(|power| powers(items, power));
+    let mut scores = vec![0.0; ITEMS];
+    client.score(&shared, &[], history.into(), &mut scores);
+    let all: Vec<u32> = (0..ITEMS as u32).collect();
+    let reasons = client.explain(&shared, &[], history.into(), &all);
+    let dot = |i: usize, j: usize| -> f64 {
+        vectors.row(i).iter().zip(vectors.row(j)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    for item in 0..ITEMS as u32 {
+        let Some(j) = place(item) else { continue };
+        let had = |i: usize| f64::from(u8::from(history.iter().any(|&item| place(item) == Some(i))));
+        let weight = |i: usize| had(i) + average * popular[i] / KEPT as f64;
+        let sum: f64 = (0..KEPT).filter(|&i| i != j).map(|i| weight(i) * dot(i, j)).sum();
+        let expected = sum / (square[j] - dot(j, j)) * factors[j];
+        let found = f64::from(scores[item as usize]);
+        assert!((found - expected).abs() < 1e-4 * expected.abs().max(1.0), "{item}: {found} {expected}");
+        let told: f32 = reasons[item as usize].iter().map(|reason| reason.weight).sum();
+        assert!((f64::from(told) - found).abs() < 1e-4 * found.abs().max(1.0), "{item}: {told} {found}");
+    }
+}
+
+#[test]
+fn more_items_are_kept_with_more_people_and_less_noise() {
+    let kept = |people, items, noise: f64| FedEaseTopConfig::rule(&PublicFacts { people, items, noise: &|| noise });
+    // MovieLens 1M at epsilon 1, 2 and 8.
+    let of_movielens = [3.73, 2.03, 0.6].map(|noise| kept(5954, 3705, noise));
+    assert!(of_movielens.is_sorted() && of_movielens[0] == 231 && of_movielens[2] == 288, "{of_movielens:?}");
+    assert!(of_movielens.iter().all(|&items| 2 * items * items + 8 * 3705 <= 200_000), "{of_movielens:?}");
+    assert!(kept(100, 3705, 3.73) < kept(1000, 3705, 3.73));
+    assert_eq!([22_363, 100_000, 1_000_000].map(|people| kept(people, 12_000, 3.73)), [449, 720, 1000]);
+    assert_eq!((kept(5000, 40, 1.0), kept(0, 40, 1.0), kept(50, 1000, 0.0)), (40, 2, 288));
+    let fitted = |top_items| {
+        let config = FedEaseTopConfig { top_items, ..FedEaseTopConfig::default() };
+        FedEaseTop::fitted(config, &PublicFacts { people: 5000, items: 40, noise: &|| 1.0 }).top_items
+    };
+    assert_eq!((fitted(None), fitted(Some(7))), (Some(40), Some(7)));
 }

@@ -22,7 +22,7 @@ impl Client {
     fn vectors<'a>(&self, shared: &'a Parameters) -> Option<ItemVectors<'a>> {
         let table = shared.tables().first()?;
         let cols = table.shape().cols as usize;
-        let (factors, readout) = (self.config.factors.min(cols), self.config.readout);
+        let (factors, readout) = (self.config.vectors().min(cols), self.config.readout);
         Some(ItemVectors { values: table.values(), cols, factors, readout })
     }
 }
@@ -47,7 +47,7 @@ impl ClientModel for Client {
         sum.clear();
         sum.resize(table.shape().cols as usize, 0.0);
         history.iter().for_each(|&item| math::add(sum, table.row(item as usize)));
-        let used = &sum[..self.config.factors.min(sum.len())];
+        let used = &sum[..self.config.vectors().min(sum.len())];
         let loss = (samples as f64 - f64::from(math::dot(used, used))).max(0.0);
         let weight = UNIT * math::pow(samples as f64, -self.config.user_exponent) as f32;
         sum.iter_mut().for_each(|value| *value *= weight);

@@ -34,7 +34,7 @@ pub use client::{Client, Scratch};
 pub use config::FedSpectralConfig;
 pub use server::{Server, SpectralSpec, SpectralStep};
 
-use super::{AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, RowMeaning};
+use super::{AggregationSpec, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, PublicFacts, RowMeaning};
 use sottovoce_core::Facts;
 use std::sync::Arc;
 
@@ -51,6 +51,7 @@ impl FederatedModel for FedSpectral {
         .paper("Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019; Halko, Martinsson, Tropp: Finding Structure with Randomness. SIAM Review 53(2), 2011");
     const EPOCHS: Epochs = Epochs { default: 3, help: "Epochs; in one, every device is asked once" };
     const ONCE_AN_EPOCH: bool = true;
+    const READOUT: &'static [&'static str] = &["regularisation", "readout"];
 
     type Config = FedSpectralConfig;
     type Client = Client;
@@ -61,12 +62,16 @@ impl FederatedModel for FedSpectral {
     }
 
     fn server(config: &FedSpectralConfig, _: &Arc<Facts>) -> Server {
-        Server { factors: config.factors, oversampling: config.oversampling }
+        Server { factors: config.vectors(), oversampling: config.oversampling }
+    }
+
+    fn fitted(config: FedSpectralConfig, public: &PublicFacts<'_>) -> FedSpectralConfig {
+        FedSpectralConfig { factors: config.factors.or_else(|| Some(FedSpectralConfig::rule(public))), ..config }
     }
 
     fn aggregation(config: &FedSpectralConfig, _: usize) -> AggregationSpec {
         AggregationSpec::Spectral(SpectralSpec {
-            factors: config.factors,
+            factors: config.vectors(),
             readout: config.readout,
             regularisation: config.regularisation,
             basis_rounds: config.basis_rounds as u64,

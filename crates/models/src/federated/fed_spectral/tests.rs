@@ -17,7 +17,7 @@ fn people(count: usize) -> Vec<Vec<u32>> {
 }
 
 fn config(factors: usize) -> FedSpectralConfig {
-    FedSpectralConfig { factors, oversampling: 4, ..FedSpectralConfig::default() }
+    FedSpectralConfig { factors: Some(factors), oversampling: 4, ..FedSpectralConfig::default() }
 }
 
 /// The rows that a device sends.

@@ -242,12 +242,35 @@ fn coarse(round: Round) -> Round {
 /// # Errors
 /// If a number is out of range, or no noise up to 100,000 clipping bounds suffices.
 pub fn noise_for(budget: &Budget, round: Round, rounds: u64) -> Result<f64, DpError> {
+    noise_for_parts(budget, &[BudgetedRounds { round, rounds, times: 1.0 }])
+}
+
+/// Some of the rounds that share a budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetedRounds {
+    /// One of them, with any noise.
+    pub round: Round,
+    /// How many.
+    pub rounds: u64,
+    /// How many times the noise of the others they have.
+    pub times: f64,
+}
+
+/// [`noise_for`] rounds of several kinds together, each with its multiple of the noise.
+///
+/// # Errors
+/// As [`noise_for`].
+pub fn noise_for_parts(budget: &Budget, parts: &[BudgetedRounds]) -> Result<f64, DpError> {
     let Budget { epsilon, delta } = Budget::new(budget.epsilon, budget.delta)?;
-    check("the number of rounds", rounds as f64, "at least 1", |v| v >= 1.0)?;
-    round.with_noise(1.0).check()?;
+    for part in parts {
+        check("the number of rounds", part.rounds as f64, "at least 1", |v| v >= 1.0)?;
+        part.round.with_noise(1.0).check()?;
+    }
     let after = |noise: f64| {
         let mut accountant = Accountant::default();
-        accountant.record(round.with_noise(noise), rounds)?;
+        for part in parts {
+            accountant.record(part.round.with_noise(part.times * noise), part.rounds)?;
+        }
         Ok::<_, DpError>(accountant)
     };
     if after(MOST_NOISE)?.rdp(delta)? > epsilon {

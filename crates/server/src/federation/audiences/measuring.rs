@@ -54,6 +54,7 @@ impl Plan<'_> {
             // Devices add all of the noise.
             secret: None,
             key_digest: None,
+            keeper: None,
         };
         let mut asked = question.settings(self.scored_by);
         asked.least_published = audiences.k as usize;

@@ -4,7 +4,7 @@
   const root = document.documentElement;
   // The number of rounds in charts, and in the table.
   const DRAWN = 120, LISTED = 20;
-  const state = { role: null, federations: null, rounds: [], of: null, closed: -1, stream: null, sure: null };
+  const state = { role: null, federations: null, rounds: [], of: null, closed: -1, stream: null, sure: null, told: null, tokens: [], acts: [] };
 
   // -- Elements, without markup in strings: nothing from a server can become markup.
   function make(name, fields, ...inside) {
@@ -54,10 +54,12 @@
   class Refused extends Error {
     constructor(status, words) { super(words); this.status = status; }
   }
-  async function ask(path, method) {
+  async function ask(path, method, body) {
     let answer;
     try {
-      answer = await fetch(path, { method: method || 'GET', headers: { Authorization: 'Bearer ' + token() }, cache: 'no-store' });
+      const fields = { method: method || 'GET', headers: { Authorization: 'Bearer ' + token() }, cache: 'no-store' };
+      if (body) fields.body = JSON.stringify(body);
+      answer = await fetch(path, fields);
     } catch (e) {
       throw new Refused(0, 'The server does not answer.');
     }
@@ -77,7 +79,7 @@
   function leave(words) {
     if (state.stream) state.stream.abort();
     sessionStorage.removeItem('sottovoce-token');
-    Object.assign(state, { role: null, federations: null, rounds: [], of: null, closed: -1, stream: null });
+    Object.assign(state, { role: null, federations: null, rounds: [], of: null, closed: -1, stream: null, sure: null, told: null, tokens: [], acts: [] });
     ['all', 'one', 'leave', 'live'].forEach((id) => { at(id).hidden = true; });
     at('enter').hidden = false;
     at('token').value = '';
@@ -95,6 +97,7 @@
     say('');
     at('enter').hidden = true;
     at('leave').hidden = false;
+    fetchActs();
     listen();
   }
   at('enter').addEventListener('submit', (event) => {
@@ -140,7 +143,7 @@
 
   // -- One federation or all of them.
   const wanted = () => decodeURIComponent(location.hash.slice(1));
-  addEventListener('hashchange', () => { state.sure = null; show(); scrollTo(0, 0); });
+  addEventListener('hashchange', () => { state.sure = null; state.told = null; show(); fetchActs(); scrollTo(0, 0); });
   function show() {
     if (!state.federations) return;
     const name = wanted();
@@ -153,11 +156,29 @@
       at('drawn').replaceChildren();
       return at('now').replaceChildren(back(), make('p', { class: 'none' }, 'There is no federation of this name.'));
     }
-    if (state.of !== name) Object.assign(state, { of: name, rounds: [], closed: -1, loaded: false });
+    if (state.of !== name) Object.assign(state, { of: name, rounds: [], closed: -1, loaded: false, tokens: [] });
     if (state.closed !== one.round) fetchRounds(one);
     return showOne(one);
   }
+  // Tokens and acts are for those who may change something.
+  const operates = () => state.role === 'operator' || state.role === 'admin';
+  const at_federation = (one, rest) => '/v1/operator/federations/' + encodeURIComponent(one.name) + rest;
+  async function fetchTokens(one) {
+    if (!operates() || one.state === 'archived') return;
+    try {
+      const { tokens } = await (await ask(at_federation(one, '/enrolment-tokens'))).json();
+      if (state.of === one.name) { state.tokens = tokens; showOne(state.federations.find((each) => each.name === one.name) || one); }
+    } catch (e) { if (e.status !== 401) say(e.message); }
+  }
+  async function fetchActs() {
+    if (!operates()) return;
+    try {
+      state.acts = (await (await ask('/v1/operator/acts?limit=' + LISTED)).json()).acts;
+      if (!wanted()) show();
+    } catch (e) { if (e.status !== 401) say(e.message); }
+  }
   async function fetchRounds(one) {
+    if (state.closed === -1) fetchTokens(one);
     state.closed = one.round;
     try {
       const path = '/v1/operator/federations/' + encodeURIComponent(one.name) + '/rounds?limit=' + DRAWN;
@@ -173,9 +194,10 @@
   }
 
   const badge = (one) => make('span', { class: 'state ' + one.state }, one.state);
+  const endless = (one) => !!(one.plan && one.plan.endless);
   const track = (one) => make('div', { class: 'track' },
-    'Round ' + number(Math.min(one.round, one.rounds)) + ' of ' + number(one.rounds),
-    make('progress', { max: one.rounds, value: Math.min(one.round, one.rounds), 'aria-label': 'rounds done' }));
+    endless(one) ? 'Round ' + number(one.round) + ', without end' : 'Round ' + number(Math.min(one.round, one.rounds)) + ' of ' + number(one.rounds),
+    !endless(one) && make('progress', { max: one.rounds, value: Math.min(one.round, one.rounds), 'aria-label': 'rounds done' }));
 
   function showAll() {
     const list = state.federations;
@@ -192,7 +214,32 @@
       make('span', { class: 'right' }, several(one.devices, 'device', 'devices'), make('small', {}, number(one.present) + ' active now'))));
     at('all').replaceChildren(
       make('h1', {}, several(list.length, 'federation', 'federations') + ', ' + (running === list.length && running > 1 ? 'all' : number(running)) + ' running'),
-      make('ul', { class: 'list' }, list.map(line)));
+      make('ul', { class: 'list' }, list.map(line)), acts() || '');
+  }
+  const minute = (time) => new Date(time).toISOString().slice(0, 16).replace('T', ' ') + ' UTC';
+  function listing(title, heads, rows) {
+    return make('div', { class: 'past' }, make('h2', {}, title), make('div', { class: 'scroll' }, make('table', {},
+      make('thead', {}, make('tr', {}, heads.map((head) => make('th', { scope: 'col', class: 'words' }, head)))),
+      make('tbody', {}, rows))));
+  }
+  const words = (text) => make('td', { class: 'words' }, text);
+  // What operators did, the latest first.
+  function acts() {
+    if (!state.acts.length) return null;
+    const who = (act) => act.label + (act.token == null ? '' : ' (token ' + act.token + ', ' + act.role + ')');
+    return listing('Operators’ acts', ['When', 'Who', 'What', 'Federation', 'Detail'], state.acts.map((act) => make('tr', {},
+      words(minute(act.at)), words(who(act)), words(act.act), words(act.federation || ''), words(act.detail))));
+  }
+  // Enrolment tokens: how many devices each still admits, and until when.
+  function tokens(one) {
+    if (!state.tokens.length) return null;
+    return listing('Enrolment tokens', ['Token', 'Label', 'Uses left', 'Expires', ''], state.tokens.map((each) => make('tr', {},
+      words(number(each.id)), words(each.label || '–'), words(each.uses == null ? 'any number' : number(each.uses)), words(each.expires ? minute(each.expires) : 'never'),
+      make('td', {}, make('button', { type: 'button', class: 'quiet', click: () => revoke(one, each.id) }, 'Revoke')))));
+  }
+  async function revoke(one, id) {
+    try { await ask(at_federation(one, '/enrolment-tokens/' + id), 'DELETE'); say(''); } catch (e) { say(e.message); }
+    fetchTokens(one);
   }
 
   const back = () => make('a', { class: 'back', href: '#' }, '← All federations');
@@ -218,7 +265,7 @@
       make('div', { class: 'title' }, make('div', {}, make('h1', {}, one.name), badge(one)), buttons(one)),
       make('p', { class: 'about' }, one.model + ', ' + several(one.items, 'item', 'items') + ', version ' + number(one.version) + ' of the shared model' + (one.record_uploads ? '; every upload is retained for an audit' : '') + (one.failure ? '. It failed: ' + one.failure : '')),
       make('dl', { class: 'figures' },
-        figure('Rounds done', number(over) + ' of ' + number(one.rounds), lost ? number(lost) + ' abandoned' + part : null),
+        figure('Rounds done', endless(one) ? number(one.round) + ', without end' : number(over) + ' of ' + number(one.rounds), lost ? number(lost) + ' abandoned' + part : null),
         under,
         figure('Devices', number(one.devices), number(one.present) + ' active in the last five minutes', one.revoked ? number(one.revoked) + ' revoked' : null),
         figure('Participation', asked ? Math.round(100 * sum('counted') / asked) + ' %' : '–', asked ? number(sum('counted')) + ' aggregated of ' + number(asked) + ' selected' + part : 'no round has closed yet', sum('refused') ? several(sum('refused'), 'upload', 'uploads') + ' rejected' : null),
@@ -226,7 +273,7 @@
         figure('Sent to devices', bytes(sum('bytes_down')), 'models' + part),
         figure('Sent by devices', bytes(sum('bytes_up')), 'updates' + part)),
       one.quarantined.length ? make('p', { class: 'about' }, 'Not asked any more: ' + one.quarantined.map((each) => 'device ' + each.device + ' (' + each.reason + ')').join('; ')) : '',
-      audiences(one.audiences) || '');
+      warning(one) || '', tokens(one) || '', audiences(one.audiences) || '');
     draw();
     hint();
     if (focused) { const again = at('now').querySelector('[data-does=' + focused + ']'); if (again) again.focus(); }
@@ -256,30 +303,48 @@
     at('drawn').replaceChildren(charts(), past() || '');
   }
   function waiting(one) {
-    if (one.state === 'running' && one.devices < one.config.devices) return 'waiting for ' + number(one.config.devices) + ' devices; ' + number(one.devices) + ' enrolled';
-    return { running: 'the next one opens as soon as enough devices are active', paused: 'none opens while the federation is paused', finished: 'all rounds are done', failed: 'training cannot continue' }[one.state];
+    if (one.waits_for) return 'waits for ' + one.waits_for;
+    return { running: 'the next one opens as soon as enough devices are active', paused: 'none opens while the federation is paused', finished: 'all rounds are done', failed: 'training cannot continue', archived: 'the federation is archived' }[one.state];
   }
 
   // -- Actions.
   function buttons(one) {
-    if (state.role === 'observer' || one.state === 'finished' || one.state === 'failed') return make('div', {});
+    if (!operates() || one.state === 'archived') return make('div', {});
     const press = (does, words, grave) => make('button', { type: 'button', 'data-does': does, class: grave ? 'grave' : null, click: () => act(one, does) }, words);
+    const sure = (does) => state.sure === one.name + ' ' + does;
+    const over = one.state === 'finished' || one.state === 'failed';
     return make('div', {},
-      one.state === 'paused' ? press('resume', 'Resume') : press('pause', 'Pause'),
-      state.sure === one.name ? press('finish', 'Finish for good', true) : press('finish', 'Finish…'));
+      one.state !== 'failed' && press('extend', 'Add 10 rounds'),
+      !over && (one.state === 'paused' ? press('resume', 'Resume') : press('pause', 'Pause')),
+      !over && (sure('finish') ? press('finish', 'Finish for good', true) : press('finish', 'Finish…')),
+      sure('archive') ? press('archive', 'Archive for good', true) : press('archive', 'Archive…'));
+  }
+  // What archiving deletes and leaves, before it is done.
+  function warning(one) {
+    const told = state.told;
+    if (!told || told.name !== one.name || state.sure !== one.name + ' archive') return null;
+    const list = (title, all) => [make('p', {}, title), make('ul', {}, all.map((each) => make('li', {}, each)))];
+    return make('div', { class: 'trouble', role: 'alert' }, list('Archiving deletes, for good:', told.archive_deletes), list('It leaves:', told.archive_keeps));
   }
   async function act(one, does) {
-    if (does === 'finish' && state.sure !== one.name) {
-      state.sure = one.name;
-      setTimeout(() => { if (state.sure === one.name) { state.sure = null; show(); } }, 6000);
+    const sure = one.name + ' ' + does;
+    if ((does === 'finish' || does === 'archive') && state.sure !== sure) {
+      state.sure = sure;
+      if (does === 'archive') {
+        try { state.told = await (await ask(at_federation(one, '/deletion'))).json(); } catch (e) { state.sure = null; return say(e.message); }
+      }
+      setTimeout(() => { if (state.sure === sure) { state.sure = null; show(); } }, does === 'archive' ? 30000 : 6000);
       return showOne(one);
     }
     state.sure = null;
+    const bodies = { extend: { rounds: 10 }, archive: { confirm: one.name } };
     try {
-      const view = await (await ask('/v1/operator/federations/' + encodeURIComponent(one.name) + '/' + does, 'POST')).json();
+      const view = await (await ask(at_federation(one, '/' + does), 'POST', bodies[does])).json();
       state.federations = state.federations.map((each) => (each.name === view.name ? view : each));
+      if (does === 'archive') state.tokens = [];
       say('');
       show();
+      fetchActs();
     } catch (e) {
       say(e.message);
     }

@@ -42,6 +42,7 @@ const DIALECT: Dialect = Dialect {
         "",
         "",
         "",
+        "",
     ],
 };
 

@@ -38,7 +38,7 @@ const DIALECT: Dialect = Dialect {
         ("{rows}", " STRICT"),
         ("{keyed}", " STRICT, WITHOUT ROWID"),
     ],
-    extra: [""; 6],
+    extra: [""; 7],
 };
 
 /// A database in a file.
