@@ -48,7 +48,13 @@ fn federation(cohort: usize, downloads: Downloads, seed: u64) -> Federation {
     };
     let world = World {
         histories: people(90, 30),
-        schedule: fixed(Schedule { cohort: Cohort::Count(cohort), triples: 3, rounds: 4, mean_history: 20, devices: 100 }),
+        schedule: fixed(Schedule {
+            cohort: Cohort::Count(cohort),
+            triples: 3,
+            rounds: 4,
+            mean_history: 20,
+            devices: 90,
+        }),
         strategy: Box::<DecayingSum>::default(),
         policy: Policy::new(0.6).unwrap(),
         spread: PiSpread::Uniform,
@@ -125,7 +131,7 @@ fn rejects_the_state_of_another_federation() {
     let state = saved(&federation(5, Downloads::default(), 1));
     let other = World {
         histories: people(90, 31),
-        schedule: fixed(Schedule { cohort: Cohort::All, triples: 3, rounds: 4, mean_history: 20, devices: 100 }),
+        schedule: fixed(Schedule { cohort: Cohort::All, triples: 3, rounds: 4, mean_history: 20, devices: 90 }),
         strategy: Box::<DecayingSum>::default(),
         ..World::default()
     };

@@ -10,7 +10,13 @@ use std::sync::{Arc, Mutex};
 fn world(pi: f64) -> World {
     World {
         histories: people(90, 40),
-        schedule: fixed(Schedule { cohort: Cohort::Fraction(0.5), triples: 6, rounds: 4, mean_history: 20, devices: 100 }),
+        schedule: fixed(Schedule {
+            cohort: Cohort::Fraction(0.5),
+            triples: 6,
+            rounds: 4,
+            mean_history: 20,
+            devices: 90,
+        }),
         policy: per_round(pi),
         ..World::default()
     }

@@ -112,12 +112,12 @@ fn owner_enrols_trains_recommends_and_withdraws() {
     let owner = Owner::new(&films.server.url());
     assert!(owner.fails(1, &["status"]).contains("sottovoce device enrol"));
 
-    let refused = owner.fails(2, &words(&owner.enrol_unasked(&films.token)));
-    assert!(refused.contains("films is an open federation") && refused.contains("--accept open"), "{refused}");
     let enrolment = owner.enrol(&films.token);
     let with_key = [&words(&enrolment)[..], &["--key-file", "nowhere.key"]].concat();
     let printed = owner.fails(2, &with_key);
     assert!(printed.contains("nowhere.key") && printed.contains("without --key-file one is created"), "{printed}");
+    let refused = owner.fails(2, &words(&owner.enrol_unasked(&films.token)));
+    assert!(refused.contains("films is an open federation") && refused.contains("--accept open"), "{refused}");
     let printed = owner.prints(&words(&enrolment));
     assert!(printed.contains("the server sees each upload by itself, as you agreed"), "{printed}");
     assert!(printed.contains("Enrolled in films as device 0") && printed.contains("4 interactions"), "{printed}");
