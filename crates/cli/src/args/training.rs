@@ -71,8 +71,8 @@ pub(crate) struct Train {
     /// Read histories from a history file (see `data convert`) as they are needed, for populations larger than memory
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Go on from a federated model that `train --out` wrote, with the people and items of this data: one epoch is often
-    /// enough to keep it current. New items begin as in any training
+    /// Go on from a federated model that `train --out` wrote, with the people and items of this data: one epoch is
+    /// often enough to keep it current. New items begin as in any training
     #[arg(long, value_name = "DIR", conflicts_with_all = ["stream"])]
     pub(crate) from: Option<PathBuf>,
     /// Write checkpoints of a federated training into this folder; the same command resumes from the last one

@@ -17,8 +17,8 @@
 //! dJ/dq_i = -2 sum_u f(u, i) + 2 l q_i. The server steps along it, by Adam or plainly. Q'Q is the same for all devices
 //! of a round and computed once.
 //!
-//! The regularisation is subtracted from the singular values of the matrix of people and items, which grow with the root
-//! of the number of people: by default l does so too, as `docs/decisions/0045-defaults.md` says.
+//! The regularisation is subtracted from the singular values of the matrix of people and items, which grow with the
+//! root of the number of people: by default l does so too, as `docs/decisions/0045-defaults.md` says.
 //!
 //! What leaves the device are rows of one table, [`Server::TABLE`]: one for each item, marked by whether the owner has
 //! it, so that their disclosure policy works as with every model; p and the history never leave. But all rows are
