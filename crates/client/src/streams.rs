@@ -14,7 +14,8 @@
 //! Below [`ROUNDS`], [`GROUPS`] with the epoch's number, and [`ROUND`] with the round's, and below that [`DEVICE`],
 //! [`UPLOAD_NOISE`] and [`TRAINING_NOISE`] with the user, [`COHORT`] with the attempt, [`POISSON`] with 0. Below
 //! [`DEVICE`], [`OWN_TRAINING`] with 0 and [`ADAPTING`] with the number of interactions. A device that fits a private
-//! model outside rounds has a stream of its own for it, and below that [`PRIVATE`] with 0 and [`FITTING`] with the step.
+//! model outside rounds has a stream of its own for it, and below that [`PRIVATE`] with 0 and [`FITTING`] with the
+//! step.
 
 use sottovoce_core::Rng;
 
