@@ -16,7 +16,8 @@
 //! use sottovoce_protocol::{Keyed, Layout, RowOrigin, Shape, Trained};
 //!
 //! // Local differential privacy: each of 10 devices clips its update to norm 1 and adds Gaussian noise.
-//! let quantization = Quantization { range: 1.0, clip: Some(1.0), devices: 10, rows: RowLayout::Dense, packing: Packing::Words };
+//! let (rows, packing) = (RowLayout::Dense, Packing::Words);
+//! let quantization = Quantization { range: 1.0, clip: Some(1.0), devices: 10, rows, packing };
 //! let noise = Noise::new(Placement::Local, 0.5);
 //! let config = PrivacyConfig { quantization: Some(quantization), noise: Some(noise), seal: None };
 //! assert_eq!(PrivacyConfig::read(&config.terms())?, config, "as round terms carry it");

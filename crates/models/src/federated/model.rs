@@ -98,8 +98,8 @@ pub trait FederatedModel: Send + Sync + 'static {
     /// cohorts are drawn as ever, because that is what is accounted for.
     const ONCE_AN_EPOCH: bool = false;
 
-    /// Whether all that devices send are ones, so that under secure aggregation sums have only as many bits as the number
-    /// of devices has.
+    /// Whether all that devices send are ones, so that under secure aggregation sums have only as many bits as the
+    /// number of devices has.
     const SENDS_ONES: bool = false;
 
     /// The norm that no update exceeds, or to which an update is scaled without harm: with noise, updates are then

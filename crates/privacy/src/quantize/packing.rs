@@ -1,7 +1,7 @@
 //! Several integers in a word, where sums are known to be small.
 //!
-//! A word is the sum of its integers times powers of two, modulo 2^32, so that adding words adds the integers, and masks
-//! are added as to any word. Negative integers borrow from the next one; reading from the lowest on gives it back.
+//! A word is the sum of its integers times powers of two, modulo 2^32, so that adding words adds the integers, and
+//! masks are added as to any word. Negative integers borrow from the next one; reading from the lowest on gives it back.
 
 /// How many bits a sum has in the words that are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

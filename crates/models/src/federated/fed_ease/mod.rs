@@ -29,9 +29,9 @@ use super::{
     AggregationSpec, Cohort, EpochTraffic, Epochs, Exposure, FederatedModel, ModelInfo, Population, RowMeaning,
     Schedule, ServerModel, TensorSlice,
 };
+use sottovoce_core::Facts;
 use sottovoce_core::Rng;
 use sottovoce_protocol::{Layout, ModelError, Parameters};
-use sottovoce_core::Facts;
 use std::sync::Arc;
 
 /// FedEASE.

@@ -53,7 +53,8 @@ fn trained(
 
 #[test]
 fn one_round_is_centralised_item_knn_ties_and_all() {
-    let cases = [(17, 4, "cosine", 0.0, 1), (18, 4, "cosine", 0.0, 3), (18, 3, "jaccard", 2.0, 1), (17, 30, "jaccard", 0.0, 2)];
+    let cases =
+        [(17, 4, "cosine", 0.0, 1), (18, 4, "cosine", 0.0, 3), (18, 3, "jaccard", 2.0, 1), (17, 30, "jaccard", 0.0, 2)];
     for (items, k, similarity, shrinkage, blocks) in cases {
         let everybody = people(items);
         let model = central::MODELS.iter().find(|model| model.info.name == "item-knn").unwrap().model();

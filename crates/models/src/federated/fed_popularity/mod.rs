@@ -3,8 +3,8 @@
 //! Each device sends a 1 for each of its items; the sum is what `mostpop` counts in one place. Everybody gets the items
 //! with the most people. There is no private model.
 //!
-//! **With noise** a person's ones are scaled to a norm of 1, whatever the history, so that nothing else need be bounded:
-//! one of n items counts n^(-1/2).
+//! **With noise** a person's ones are scaled to a norm of 1, whatever the history, so that nothing else need be
+//! bounded: one of n items counts n^(-1/2).
 //!
 //! What leaves the device are rows of the table [`Server::TABLE`], one for each item that the owner has. **That is the
 //! history itself**: devices decline rounds of this model without a seal, and the simulator refuses them.

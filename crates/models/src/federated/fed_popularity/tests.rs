@@ -19,8 +19,9 @@ fn counts_are_scores_and_reasons() {
 fn it_says_that_it_needs_a_seal_and_what_noise_protects() {
     let entry = crate::federated::find("fed-popularity").unwrap();
     assert!(entry.schema().is_empty());
-    let model: Box<dyn AnyModel> =
-        entry.from_terms(&sottovoce_protocol::ModelSpec { name: entry.info.name.to_owned(), ..Default::default() }, None).unwrap();
+    let model: Box<dyn AnyModel> = entry
+        .from_terms(&sottovoce_protocol::ModelSpec { name: entry.info.name.to_owned(), ..Default::default() }, None)
+        .unwrap();
     assert!(model.client(None).needs_seal());
     assert_eq!((model.sensitivity(), model.sends_ones(), model.passes()), (Some(1.0), true, 1));
 }

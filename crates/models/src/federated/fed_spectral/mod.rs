@@ -15,8 +15,8 @@
 //! ```text
 //! score(u, j) = sum_{i of u, i != j} V_i . V_j / (1 - |V_j|^2)
 //! ```
-//! (`readout = svd` and `gf-cf` read scores from the same vectors in other ways; for GF-CF, G is divided by the roots of
-//! the items' numbers of people, which devices send in a column of their own.)
+//! (`readout = svd` and `gf-cf` read scores from the same vectors in other ways; for GF-CF, G is divided by the roots
+//! of the items' numbers of people, which devices send in a column of their own.)
 //!
 //! Two or three rounds are enough. **Everybody is asked once** in an epoch: where it has several rounds, their cohorts
 //! do not overlap. What earlier groups said of G is kept in U and L, whose part of Z is Q diag(L); only the rounds in
@@ -24,8 +24,8 @@
 //! served at once, from their history.
 //!
 //! **Values of one size.** A column of what devices send is large where its eigenvalue is. A second table,
-//! [`Server::COLUMNS`], has the factors that make all columns equally large on average, UNIT, powers of two: so sums of 16
-//! bits are enough (`seal_bits`).
+//! [`Server::COLUMNS`], has the factors that make all columns equally large on average, UNIT, powers of two: so sums of
+//! 16 bits are enough (`seal_bits`).
 //!
 //! **Going on** from the vectors of an earlier training, one round of everybody keeps a model current: no round is
 //! needed to find useful vectors, and new items get theirs from the people who have them.

@@ -19,8 +19,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A row for each item: first the columns that are used, then the others; for GF-CF the root of its number of people
-    /// last.
+    /// A row for each item: first the columns that are used, then the others; for GF-CF the root of its number of
+    /// people last.
     pub const TABLE: &'static str = "items";
     /// Two rows, with a value for each column: by what devices multiply it before they send it, and its eigenvalue.
     pub const COLUMNS: &'static str = "columns";
@@ -125,7 +125,7 @@ impl SpectralStep {
             // Going on from an earlier training: its vectors are useful already.
             self.rounds = spec.basis_rounds;
         }
-        // What earlier groups of the epoch said: their G is U L U', and a column of the basis is a multiple of one of U.
+        // What earlier groups of the epoch said: their G is U L U', and a column of the basis a multiple of one of U.
         let goes_on =
             round.epoch == self.epoch && self.rounds >= spec.basis_rounds.max(1) && !self.eigenvalues.is_empty();
         if !goes_on {
@@ -212,7 +212,8 @@ impl SpectralStep {
             let size = weight * (value / self.people.max(1) as f64).sqrt();
             *scale = power_of_two(UNIT / size.max(f64::MIN_POSITIVE));
         }
-        let largest = if spec.readout == Readout::GfCf { roots.mean } else { spectrum.values.first().map_or(1.0, |v| *v) };
+        let largest =
+            if spec.readout == Readout::GfCf { roots.mean } else { spectrum.values.first().map_or(1.0, |v| *v) };
         columns.row_mut(1).fill(0.0);
         for (to, value) in columns.row_mut(1).iter_mut().zip(&spectrum.values[..used.min(spectrum.values.len())]) {
             *to = (value / largest) as f32;
