@@ -92,8 +92,8 @@ impl Coordinator {
         self
     }
 
-    /// The same whose cohorts do not overlap within an epoch of so many rounds, if the model asks for that; with
-    /// several passes an epoch, each for another table, within a pass.
+    /// The same whose cohorts do not overlap within an epoch of so many rounds, if the model asks for that; where an
+    /// epoch has several passes, each for another table, within a pass.
     #[must_use]
     pub fn asking_once(mut self, asks_once: bool, rounds: usize, passes: usize) -> Self {
         self.passes = if asks_once { passes.max(1) as u64 } else { 1 };

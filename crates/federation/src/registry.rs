@@ -73,8 +73,8 @@ pub fn warning(name: &str, settings: &Settings) -> Option<String> {
     let nothing_leaves = config.discloses_nothing();
     let coarse = name == "fed-spectral" && config.privacy.is_coarse();
     let coarse = coarse.then(|| {
-        "seal_bits of 16 or fewer with a wide seal_range: values of fed-spectral are 1/8 on average and would nearly all \
-         be rounded away; set seal_range = 1"
+        "seal_bits of 16 or fewer with a wide seal_range: values of fed-spectral are 1/8 on average and would nearly \
+         all be rounded away; set seal_range = 1"
             .to_owned()
     });
     let nothing_leaves = nothing_leaves.then(|| {

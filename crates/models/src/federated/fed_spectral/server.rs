@@ -125,8 +125,7 @@ impl SpectralStep {
             // Going on from an earlier training: its vectors are useful already.
             self.rounds = spec.basis_rounds;
         }
-        // What earlier groups of the epoch said: their G is U L U', and a column of the basis is a multiple of one of
-        // U.
+        // What earlier groups of the epoch said: their G is U L U', and a column of the basis a multiple of one of U.
         let goes_on =
             round.epoch == self.epoch && self.rounds >= spec.basis_rounds.max(1) && !self.eigenvalues.is_empty();
         if !goes_on {
