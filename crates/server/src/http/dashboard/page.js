@@ -215,10 +215,11 @@
     at('all').replaceChildren(
       make('h1', {}, several(list.length, 'federation', 'federations') + ', ' + (running === list.length && running > 1 ? 'all' : number(running)) + ' running'),
       make('ul', { class: 'list' }, list.map(line)), acts() || '');
+    hint();
   }
   const minute = (time) => new Date(time).toISOString().slice(0, 16).replace('T', ' ') + ' UTC';
   function listing(title, heads, rows) {
-    return make('div', { class: 'past' }, make('h2', {}, title), make('div', { class: 'scroll' }, make('table', {},
+    return make('div', { class: 'past' }, make('h2', {}, title), wide(make('table', {},
       make('thead', {}, make('tr', {}, heads.map((head) => make('th', { scope: 'col', class: 'words' }, head)))),
       make('tbody', {}, rows))));
   }
@@ -463,7 +464,7 @@
   // A table that scrolls sideways where it has to, and says so above its first line.
   const wide = (table) => [make('p', { class: 'swipe', hidden: true }, 'more columns to the right →'), make('div', { class: 'scroll' }, table)];
   function hint() {
-    for (const each of document.querySelectorAll('.scroll')) each.previousElementSibling.hidden = each.scrollWidth <= each.clientWidth;
+    for (const each of document.querySelectorAll('.swipe')) each.hidden = each.nextElementSibling.scrollWidth <= each.nextElementSibling.clientWidth;
   }
   addEventListener('resize', () => { if (state.federations) show(); });
 
