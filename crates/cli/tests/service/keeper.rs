@@ -194,8 +194,8 @@ impl<'a> Village<'a> {
 
     /// Each device does what it can, once, and is not needed any more.
     fn visit(&mut self) {
-        for (device, wire) in &mut self.devices {
-            while wire.way != Way::Cut {
+        for (device, wire) in self.devices.iter_mut().filter(|(_, wire)| wire.way != Way::Cut) {
+            loop {
                 let next = device.step(wire, self.start.elapsed()).unwrap();
                 let NextStep::Wait(_, reason) = next else { panic!("{next:?}") };
                 if matches!(reason, WaitReason::UpdateAccepted { .. }) {

@@ -1,12 +1,11 @@
 //! Operators' acts, tokens, archives and deletions.
 
-use crate::scene::{NAME, Town, fpl, wait_until};
+use crate::scene::{NAME, Town, fpl, wait_until, wall_clock};
 use serde_json::{Value, json};
 use sottovoce_device::{Method, NextStep, StopReason};
-use sottovoce_server::federation::{Clock, FederationConfig};
+use sottovoce_server::federation::FederationConfig;
 use sottovoce_server::storage::TokenPurpose;
-use sottovoce_server::{Config, Role, now};
-use std::sync::Arc;
+use sottovoce_server::{Config, Role};
 
 fn path(rest: &str) -> String {
     format!("/federations/{NAME}{rest}")
@@ -55,7 +54,7 @@ fn an_archive_keeps_the_model_and_nothing_of_people() {
     assert!(first.recommend(3).is_ok() && first.ledger().totals().updates >= 3);
     people[1].withdraw().unwrap();
     assert_eq!(town.step(&mut people[1]), NextStep::Stop(StopReason::Withdrawn));
-    let town = town.restart(folder.path(), Arc::new(now));
+    let town = town.restart(folder.path(), &wall_clock());
     check(&town);
     town.stop();
 }
@@ -77,7 +76,7 @@ fn what_is_deleted_is_gone_and_devices_are_told() {
     let objects = || std::fs::read_dir(folder.path().join("server/models/federations/0")).map_or(0, Iterator::count);
     assert_eq!(objects(), 0);
     assert_eq!(ended(&town.step(&mut people[0])), Some("deleted"));
-    let town = town.restart(folder.path(), Arc::new(now));
+    let town = town.restart(folder.path(), &wall_clock());
     assert_eq!(ended(&town.step(&mut people[1])), Some("deleted"));
     // The name may be used again, for another federation with other devices.
     town.create(fpl(2, 2));
@@ -136,7 +135,7 @@ fn acts_say_who_did_what_and_what_was_refused() {
     let secret = ada.trim_start_matches("svo_");
     assert!(!format!("{acts:?}").contains(secret));
     assert_eq!(town.operate(&ada, Method::Get, "/acts", None).0, 200);
-    let town = town.restart(folder.path(), Arc::new(now));
+    let town = town.restart(folder.path(), &wall_clock());
     assert_eq!(list(&town), acts);
     town.stop();
 }
@@ -146,7 +145,7 @@ fn acts_say_who_did_what_and_what_was_refused() {
 fn a_lost_admin_token_is_replaced_on_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let config = Config { listen: "127.0.0.1:0".to_owned(), data: folder.path().join("server"), ..Config::default() };
-    let clock: Clock = Arc::new(now);
+    let clock = wall_clock();
     let town = Town::open_with(&config, &clock);
     let lost = town.admin();
     town.stop();

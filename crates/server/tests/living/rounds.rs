@@ -1,6 +1,6 @@
 //! More rounds, rounds without end, and rounds by a schedule.
 
-use crate::scene::{NAME, Town, fpl, history, options, seconds, wait_until};
+use crate::scene::{NAME, Town, fpl, history, options, seconds, wait_until, wall_clock};
 use serde_json::{Value, json};
 use sottovoce_device::{Device, Method, NextStep, WaitReason};
 use sottovoce_server::federation::{Clock, FederationConfig};
@@ -56,7 +56,7 @@ fn a_finished_federation_is_extended_and_survives_a_restart() {
     operate(&town, "/extend", &json!({"rounds": 1}));
     let digest = town.federation().public().digest;
     let before = town.federation().public().version;
-    let town = town.restart(folder.path(), Arc::new(now));
+    let town = town.restart(folder.path(), &wall_clock());
     assert!(town.federation().public().version > before || town.federation().public().digest == digest);
     assert_eq!(town.federation().view(now()).rounds, 6);
     let (status, wrong) = {
@@ -101,7 +101,7 @@ fn clock() -> (Arc<AtomicU64>, Clock) {
     (time, Arc::new(move || read.load(Ordering::SeqCst)))
 }
 
-fn scheduled(folder: &Path, clock: Clock, schedule: &Value) -> (Town, Vec<Device>) {
+fn scheduled(folder: &Path, clock: &Clock, schedule: &Value) -> (Town, Vec<Device>) {
     let town = Town::open_at(folder, clock);
     town.create(fpl(2, 1));
     operate(&town, "/schedule", &json!({"schedule": schedule, "endless": true}));
@@ -114,7 +114,7 @@ fn rounds_are_held_every_so_many_hours_without_end() {
     let folder = tempfile::tempdir().unwrap();
     let (time, clock) = clock();
     let schedule = json!({"every_hours": 6.0, "rounds": 2});
-    let (town, mut people) = scheduled(folder.path(), Arc::clone(&clock), &schedule);
+    let (town, mut people) = scheduled(folder.path(), &clock, &schedule);
     // More than the one round that the federation was set up with; then it waits, and says for what.
     until_round(&town, &mut people, 2);
     assert_eq!(after_check_ins(&town, &mut people), 2);
@@ -125,7 +125,7 @@ fn rounds_are_held_every_so_many_hours_without_end() {
     time.fetch_add(6 * HOUR - 1, Ordering::SeqCst);
     assert_eq!(after_check_ins(&town, &mut people), 2);
     // The schedule goes on where it was after a restart.
-    let town = town.restart(folder.path(), clock);
+    let town = town.restart(folder.path(), &clock);
     assert_eq!(town.federation().view(now()).plan.schedule.as_ref().unwrap().rounds, 2);
     assert!(town.federation().view(now()).under_way.is_none());
     time.fetch_add(1, Ordering::SeqCst);
@@ -145,7 +145,7 @@ fn rounds_are_held_at_a_time_of_the_day_or_when_new_people_are_there() {
     // Deadlines of rounds are in the future for those who go by the system's clock, too.
     let midnight = (time.load(Ordering::SeqCst) / (24 * HOUR) + 1) * (24 * HOUR);
     time.store(midnight + HOUR, Ordering::SeqCst);
-    let (town, mut people) = scheduled(folder.path(), clock, &json!({"at": "02:30"}));
+    let (town, mut people) = scheduled(folder.path(), &clock, &json!({"at": "02:30"}));
     assert_eq!(after_check_ins(&town, &mut people), 0);
     time.store(midnight + 5 * HOUR / 2, Ordering::SeqCst);
     until_round(&town, &mut people, 1);

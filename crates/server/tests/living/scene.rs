@@ -58,15 +58,20 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// The real time.
+pub(crate) fn wall_clock() -> Clock {
+    Arc::new(now)
+}
+
 impl Town {
     pub(crate) fn open(folder: &Path) -> Self {
-        Self::open_at(folder, Arc::new(now))
+        Self::open_at(folder, &wall_clock())
     }
 
     /// A server whose rounds are held by this clock.
-    pub(crate) fn open_at(folder: &Path, clock: Clock) -> Self {
+    pub(crate) fn open_at(folder: &Path, clock: &Clock) -> Self {
         let config = Config { listen: "127.0.0.1:0".to_owned(), data: folder.join("server"), ..Config::default() };
-        Self::open_with(&config, &clock)
+        Self::open_with(&config, clock)
     }
 
     pub(crate) fn open_with(config: &Config, clock: &Clock) -> Self {
@@ -83,7 +88,7 @@ impl Town {
     }
 
     /// Ends the server, and starts it again.
-    pub(crate) fn restart(self, folder: &Path, clock: Clock) -> Self {
+    pub(crate) fn restart(self, folder: &Path, clock: &Clock) -> Self {
         self.running.server.stop();
         self.stop();
         Self::open_at(folder, clock)
