@@ -142,5 +142,5 @@ fn sums_of_few_bits_are_refused_where_they_must_be_words() {
     };
     // A count for each row of the items, and one for the columns' table.
     let (values, uploads) = (40 * (80 + 1) + (2 * 80 + 1), 3 * learners());
-    assert_eq!(up(&[]) - up(&[bits]), 4 * uploads * (values - (values + 1) / 2));
+    assert_eq!(up(&[]) - up(&[bits]), 4 * uploads * (values - values.div_ceil(2)));
 }
