@@ -61,7 +61,7 @@ impl FederatedModel for FedSpectral {
         .paper("Steck: Embarrassingly Shallow Autoencoders for Sparse Data. WWW 2019; Halko, Martinsson, Tropp: Finding Structure with Randomness. SIAM Review 53(2), 2011");
     const EPOCHS: Epochs = Epochs { default: 3, help: "Epochs; in one, every device is asked once" };
     const ONCE_AN_EPOCH: bool = true;
-    const READOUT: &'static [&'static str] = &["regularisation", "readout"];
+    const READOUT: &'static [&'static str] = &["regularisation", "alpha"];
 
     type Config = FedSpectralConfig;
     type Client = Client;
