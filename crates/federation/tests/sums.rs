@@ -141,6 +141,6 @@ fn sums_of_few_bits_are_refused_where_they_must_be_words() {
         train("fed-spectral", &sealed).unwrap().traffic.up
     };
     // A count for each row of the items, and one for the columns' table.
-    let (values, uploads) = (40 * (80 + 1) + (2 * 80 + 1), 3 * learners());
+    let (values, uploads) = (40_u64 * (80 + 1) + (2 * 80 + 1), 3 * learners());
     assert_eq!(up(&[]) - up(&[bits]), 4 * uploads * (values - values.div_ceil(2)));
 }
