@@ -37,11 +37,14 @@ fn layers(seal: KeeperSeal) -> PrivacyTerms {
     protection(seal).terms()
 }
 
+/// What is changed for one device.
+type Change = fn(&mut World);
+
 /// A server that says which seat a device has.
 struct Seats {
     server: Arc<Server>,
     /// What one device is told instead of the truth.
-    other: Option<(u64, fn(&mut World))>,
+    other: Option<(u64, Change)>,
 }
 
 impl Seats {
