@@ -111,9 +111,9 @@ fn the_demo_writes_a_report() {
     let folder = temp.path().join("demo");
     let text = printed(&["demo", "--users", "60", "--no-open", "--out", folder.to_str().unwrap()]);
     assert!(text.contains("report.html") && text.contains("EASE"), "{text}");
-    let lead =
-        "With every history left on its device and updates sealed, so that the server sees sums only, FPL, sealed, π";
+    let lead = "and updates sealed, so that the server sees sums only, FedSpectral, sealed";
     assert!(text.contains(lead), "{text}");
+    assert!(text.contains("With differential privacy, ") && text.contains("FedEASE-Top, sealed, ε 8"), "{text}");
     assert!(text.contains("With open updates, FPL, open, π 1"), "{text}");
     assert!(text.contains("the whole history") && text.contains("nothing"), "{text}");
     assert!(text.contains("updates from 100 % of the history"), "{text}");

@@ -130,6 +130,16 @@ fn leading<'a>(ranked: &[(&'a Row, f64)]) -> Option<(&'a Row, f64)> {
     federated.min_by_key(|(row, _)| (Exposure::of(row), row.figures.contains_key("epsilon"))).copied()
 }
 
+/// What is left of accuracy where noise bounds what anybody learns, by epsilon.
+fn with_noise(ranked: &[(&Row, f64)], metric: &str) -> Option<String> {
+    let epsilon = |row: &Row| row.figures.get("epsilon").map(|spread| spread.mean);
+    let mut noisy: Vec<_> = ranked.iter().filter_map(|&(row, value)| Some((epsilon(row)?, value, row))).collect();
+    noisy.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let each = noisy.iter().map(|(_, value, row)| format!("{value:.4} with **{}**", row.label));
+    let each = each.collect::<Vec<_>>().join(", ");
+    (!noisy.is_empty()).then(|| format!("With differential privacy, {metric} is {each}."))
+}
+
 /// Accuracy, leak and traffic of the leading federated row, for experiments that have one.
 pub(super) fn key_figures(experiment: &Experiment, data: &DataResults) -> Vec<KeyFigure> {
     let metric = experiment.selection.metric;
@@ -191,6 +201,7 @@ pub(super) fn summary(experiment: &Experiment, data: &DataResults) -> Vec<String
             row.label
         )
     }));
+    sentences.extend(with_noise(&ranked, &metric_title(metric)));
     let open = ranked.iter().filter(|(row, _)| Exposure::of(row) == Exposure::Open);
     let worst = open.filter_map(|(row, value)| Some((row, value, leak(row)?.0)));
     let worst = worst.max_by(|a, b| a.2.total_cmp(&b.2)).filter(|(worst, ..)| worst.label != row.label);
