@@ -144,7 +144,7 @@ impl FederationBuilder {
         let devices = self.devices;
         let population =
             Population { devices: (0..devices as u32).collect(), interactions: devices.saturating_mul(share) };
-        model = config.fitted(&model, &population, self.items, self.rounds);
+        model = config.fitted(&model, &population, self.items, self.rounds, &[]);
         let schedule = model.schedule(config.cohort(), &population);
         Ok((model, schedule))
     }

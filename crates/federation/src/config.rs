@@ -7,7 +7,7 @@ use crate::{Cohort, Coordinator, Disclosure, Downloads, FederationError, Populat
 use sottovoce_core::Rng;
 use sottovoce_models::federated::{DynModel, Epochs, PublicFacts};
 use sottovoce_models::settings::{Config, Setting, Value};
-use sottovoce_models::{choices, config};
+use sottovoce_models::{Tensor, choices, config};
 use sottovoce_privacy::SecureRng;
 use sottovoce_protocol::{DisclosureMode, Policy, ValueEncoding};
 
@@ -125,13 +125,15 @@ impl FederationConfig {
         privacy.engine((expected, asked, population), (rounds, uniform), model.budget_shares(), keys, rng)
     }
 
-    /// Fills in the settings that were left to the model's rules, for a population and so many rounds.
+    /// Fills in the settings that were left to the model's rules, for a population and so many rounds; `earlier` is the
+    /// model that training goes on from.
     pub(crate) fn fitted(
         &self,
         model: &DynModel,
         population: &Population,
         items: usize,
         rounds: Option<u64>,
+        earlier: &[Tensor],
     ) -> DynModel {
         let people = population.devices.len();
         let noise = || {
@@ -143,7 +145,7 @@ impl FederationConfig {
             let multiplier = self.privacy.noise_multiplier(sizes, rounds, self.participation.is_uniform());
             self.privacy.noise_on_sums(multiplier.unwrap_or_default(), sizes.0)
         };
-        model.fitted(&PublicFacts { people, items, noise: &noise })
+        model.fitted(&PublicFacts { people, items, noise: &noise, earlier })
     }
 
     /// Whether what owners disclose of their items is drawn once for all rounds.

@@ -100,9 +100,9 @@ impl Simulation {
         self
     }
 
-    /// Fills in what was left to rules.
-    fn fit_to(&mut self, population: &Population, items: usize) {
-        self.model = self.config.fitted(&self.model, population, items, None);
+    /// Fills in what was left to rules; `earlier` is a stored model, whose sizes stay.
+    fn fit_to(&mut self, population: &Population, items: usize, earlier: &[Tensor]) {
+        self.model = self.config.fitted(&self.model, population, items, None, earlier);
         self.client = self.model.client(None);
     }
 
@@ -133,7 +133,7 @@ impl Simulation {
         }
         let public = self.parts().2.lengths().map(|lengths| (Population::of_lengths(&lengths, self.items()), lengths));
         let client = |variant: &DynModel| match &public {
-            Ok((population, _)) => self.config.fitted(variant, population, self.items(), None).client(None),
+            Ok((population, _)) => self.config.fitted(variant, population, self.items(), None, &[]).client(None),
             Err(_) => variant.client(None),
         };
         variants.iter().map(client).zip(read).collect()
@@ -212,7 +212,7 @@ impl Simulation {
             .stopping_at(model.largest_value())
             .asking_once(model.asks_once_an_epoch(), schedule.rounds, model.passes());
         let of_variant = |variant: &DynModel| {
-            config.fitted(variant, &population_of_all, items, None).aggregation(&schedule, devices.len())
+            config.fitted(variant, &population_of_all, items, None, &[]).aggregation(&schedule, devices.len())
         };
         let readouts = self.choosing.variants.iter().map(of_variant).collect();
         let engine = engine.map(|engine| engine.after(self.choosing.earlier.as_ref()));
@@ -244,7 +244,8 @@ impl Simulation {
             return Ok(Summary::default());
         }
         let lengths = train.lengths().map_err(|error| failure(error.into(), 0, ""))?;
-        self.fit_to(&Population::of_lengths(&lengths, train.catalog_size()), train.catalog_size());
+        let (items, earlier) = (train.catalog_size(), fit.start.unwrap_or_default());
+        self.fit_to(&Population::of_lengths(&lengths, items), items, earlier);
         let (federation, vectors) = self.federation(train, people, fit).map_err(|error| failure(error, 0, ""))?;
         self.state = State::Training(Box::new(federation));
         let summary = self.train(vectors, fit);
@@ -522,7 +523,7 @@ impl Recommender for Simulation {
         let (width, items) = (self.client.private_values(), train.catalog_size());
         let lengths: Vec<u32> =
             self.histories(train).lengths().map_err(|error| ModelError::Restore(error.to_string()))?;
-        self.fit_to(&Population::of_lengths(&lengths, items), items);
+        self.fit_to(&Population::of_lengths(&lengths, items), items, tensors);
         let private = stored::take_floats(tensors, USERS, &[train.users(), width])?.to_vec();
         let layout = (items > 0).then(|| self.model.server().layout(items)).transpose();
         let layout = layout.map_err(|error| ModelError::Restore(error.to_string()))?;

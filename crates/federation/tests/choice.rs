@@ -165,7 +165,7 @@ fn refuses_what_it_cannot_choose() {
     let two = of("regularisation", &[1.0, 2.0]);
     assert!(chosen("ease", &[], &two).err().unwrap().contains("centralised"));
     assert!(chosen("fed-ease", &[("seal", word("secagg"))], &two[..1]).err().unwrap().contains("2 to 64"));
-    let wrong = of("regularization", &[1.0, 2.0]);
+    let wrong = of("no_such_setting", &[1.0, 2.0]);
     assert!(chosen("fed-ease", &[("seal", word("secagg"))], &wrong).is_err());
     let sgd = [("noise", word("sgd")), ("clip", Value::Real(0.1))];
     let error = chosen("fpl", &sgd, &of("learning_rate", &[0.1, 0.2])).err().unwrap();

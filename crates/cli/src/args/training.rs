@@ -35,6 +35,7 @@ impl ModelSettings {
   sottovoce train --model fpl --data town.histories --stream --set epochs=1
   sottovoce train --model fed-spectral --data ml-100k --select regularisation=10,3,30
   sottovoce train --model kgflex --data synth:town --graph town --out runs/kgflex
+  sottovoce train --model fed-spectral --data ml-1m --out runs/spectral
   sottovoce train --model fed-spectral --data ml-1m --from runs/spectral --set epochs=1
   sottovoce models bpr-mf                                list the settings that --set takes")]
 pub(crate) struct Train {

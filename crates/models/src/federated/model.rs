@@ -1,6 +1,7 @@
 //! The trait that a federated model implements.
 
 use super::{AggregationSpec, ClientModel, Cohort, Exposure, Population, Schedule, ServerModel};
+use crate::Tensor;
 use crate::settings::Config;
 use sottovoce_core::Facts;
 use std::sync::Arc;
@@ -196,6 +197,8 @@ pub struct PublicFacts<'a> {
     /// Computes the standard deviation of the noise on each value of the sum of a round that spends all of the budget,
     /// in norms of an update; 0 without noise for whole histories.
     pub noise: &'a dyn Fn() -> f64,
+    /// The tensors of the model that training goes on from; none where it begins anew.
+    pub earlier: &'a [Tensor],
 }
 
 /// A round's share of the budget of differential privacy.

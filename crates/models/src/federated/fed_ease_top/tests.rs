@@ -187,7 +187,9 @@ fn scores_and_reasons_are_those_of_the_formula() {
 
 #[test]
 fn more_items_are_kept_with_more_people_and_less_noise() {
-    let kept = |people, items, noise: f64| FedEaseTopConfig::rule(&PublicFacts { people, items, noise: &|| noise });
+    let kept = |people, items, noise: f64| {
+        FedEaseTopConfig::rule(&PublicFacts { people, items, noise: &|| noise, earlier: &[] })
+    };
     // MovieLens 1M at epsilon 1, 2 and 8.
     let of_movielens = [3.73, 2.03, 0.6].map(|noise| kept(5954, 3705, noise));
     assert!(of_movielens.is_sorted() && of_movielens[0] == 231 && of_movielens[2] == 288, "{of_movielens:?}");
@@ -197,7 +199,7 @@ fn more_items_are_kept_with_more_people_and_less_noise() {
     assert_eq!((kept(5000, 40, 1.0), kept(0, 40, 1.0), kept(50, 1000, 0.0)), (40, 2, 288));
     let fitted = |top_items| {
         let config = FedEaseTopConfig { top_items, ..FedEaseTopConfig::default() };
-        FedEaseTop::fitted(config, &PublicFacts { people: 5000, items: 40, noise: &|| 1.0 }).top_items
+        FedEaseTop::fitted(config, &PublicFacts { people: 5000, items: 40, noise: &|| 1.0, earlier: &[] }).top_items
     };
     assert_eq!((fitted(None), fitted(Some(7))), (Some(40), Some(7)));
 }

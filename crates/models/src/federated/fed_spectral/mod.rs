@@ -76,7 +76,10 @@ impl FederatedModel for FedSpectral {
     }
 
     fn fitted(config: FedSpectralConfig, public: &PublicFacts<'_>) -> FedSpectralConfig {
-        FedSpectralConfig { factors: config.factors.or_else(|| Some(FedSpectralConfig::rule(public))), ..config }
+        let earlier = public.earlier.iter().find(|tensor| tensor.name == Server::COLUMNS);
+        let earlier = earlier.and_then(|columns| columns.shape.last()?.checked_sub(config.oversampling));
+        let factors = config.factors.or(earlier).unwrap_or_else(|| FedSpectralConfig::rule(public));
+        FedSpectralConfig { factors: Some(factors), ..config }
     }
 
     fn aggregation(config: &FedSpectralConfig, _: usize) -> AggregationSpec {
