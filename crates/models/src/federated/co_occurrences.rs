@@ -280,7 +280,9 @@ impl GramStep {
         let people: Vec<f64> = (0..items).map(|i| self.at(i, i, items).max(floor)).collect();
         let similarity = |i: usize, j: usize| {
             let common = self.at(i, j, items);
-            if i == j || common <= floor { 0.0 } else { config.similarity_of(common, people[i], people[j]) }
+            // Who has both has each, though noise or owners who withheld one of them may say otherwise.
+            let [a, b] = [i, j].map(|item| people[item].max(common));
+            if i == j || common <= floor { 0.0 } else { config.similarity_of(common, a, b) }
         };
         let last = |i: usize| {
             let others = (0..items).map(|j| (j as u32, similarity(i, j)));
