@@ -137,7 +137,8 @@ fn sums_of_few_bits_are_refused_where_they_must_be_words() {
     assert!(train("fed-spectral", &noise).unwrap_err().contains("seal_bits"));
     assert!(train("fed-spectral", &[bits.clone(), ("seal", word("bfv"))]).unwrap_err().contains("seal_bits"));
     let up = |more: &[Given]| {
-        let sealed = [&[("seal", word("secagg")), ("seal_dropout", Value::Real(0.1))][..], more].concat();
+        let factors = ("factors", Value::Integer(64));
+        let sealed = [&[factors, ("seal", word("secagg")), ("seal_dropout", Value::Real(0.1))][..], more].concat();
         train("fed-spectral", &sealed).unwrap().traffic.up
     };
     // A count for each row of the items, and one for the columns' table.

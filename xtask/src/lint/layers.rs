@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn reserved_crates_stay_where_they_belong() {
         let found = violations(&[member("data", &["core"], &["tokio", "memchr"]), member("xtask", &[], &["anyhow"])]);
-        assert_eq!(found, ["data: tokio is for server only"]);
+        assert_eq!(found, ["data: tokio is for keeper, server only"]);
     }
 
     #[test]

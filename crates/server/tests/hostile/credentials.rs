@@ -146,7 +146,7 @@ fn operators(scene: &Scene) -> Vec<Case> {
         ),
         case("a method that is none", json("BREW", OPERATOR, &scene.host.admin, ""), Told(405, "not-allowed-here")),
         case("PUT", json("PUT", &films, &scene.host.admin, "{}"), Told(405, "not-allowed-here")),
-        case("DELETE of a federation", json("DELETE", &films, &scene.host.admin, ""), Told(405, "not-allowed-here")),
+        case("unconfirmed DELETE", json("DELETE", &films, &scene.host.admin, ""), Told(400, "bad-request")),
         case("TRACE", json("TRACE", CHECK_IN, &scene.awaited.credential, ""), Told(405, "not-allowed-here")),
         case("GET of a check-in", json("GET", CHECK_IN, &scene.awaited.credential, ""), Told(405, "not-allowed-here")),
         case(
