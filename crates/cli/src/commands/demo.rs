@@ -24,9 +24,10 @@ pub(crate) fn run(args: &Demo, common: &Common) -> Result<()> {
     let experiment = Experiment::parse("demo.toml", &text, &registry::all())?;
     if !common.json && !common.quiet {
         output::print_line(&format!(
-            "A synthetic town of {} residents. Centralised recommenders see every visit. The federated one, FPL, leaves visits on the\n\
-             residents' devices and computes updates from the fraction π of them that residents disclose: sealed, so that the server\n\
-             sees sums only, and, to compare, open. All predict where residents go next.\n",
+            "A synthetic town of {} residents. Centralised recommenders see every visit. Federated ones leave visits on the\n\
+             residents' devices, which send updates: sealed, so that the server sees sums only; with noise, so that no one person's\n\
+             history matters (ε); and, to compare, open. π is the fraction of their visits from which residents let FPL compute\n\
+             updates. All predict where residents go next.\n",
             args.users
         ))?;
     }
